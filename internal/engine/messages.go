@@ -1,0 +1,119 @@
+package engine
+
+import (
+	"time"
+
+	"statebench.dev/bench/backend"
+	"statebench.dev/bench/backend/checkpoint"
+)
+
+// Message is what the transport carries between a coordinator and a worker. Term and Attempt are the fencing token: a
+// receiver drops lower ones and counts them. Body is one of the types of this file, treated as read-only by both sides.
+type Message struct {
+	From, To string // coordinator-0, worker-1, ...
+	Term     uint64 // of the leader that sends it, or that the worker follows
+	Attempt  uint64 // 0 for messages that belong to no attempt
+	Body     any
+}
+
+// Register announces a worker; repeated until a leader answers with heartbeats.
+type Register struct {
+	Worker string
+	Slots  int
+	Life   uint64 // counts the worker's lives: a crash and revival is a new one
+}
+
+// Heartbeat goes both ways.
+type Heartbeat struct {
+	Sent time.Duration
+	Life uint64 // of the worker; a leader that sees a new life treats the old one as lost
+}
+
+// ConnectionLost is delivered by the transport to the leader at once when a worker dies, where the failure-detection model says so.
+type ConnectionLost struct {
+	Worker string
+	Life   uint64
+}
+
+// Deploy starts the listed subtasks of an attempt on a worker.
+type Deploy struct {
+	Parallelism int
+	Restored    uint64 // checkpoint restored from; 0: none
+	Subtasks    []SubtaskDeployment
+	Digests     bool // record digests of restored state
+}
+
+// SubtaskDeployment is one subtask with what it restores.
+type SubtaskDeployment struct {
+	Operator  string
+	Index     int
+	Handles   []backend.StateHandle // overlapping the subtask's range, not yet narrowed
+	Parts     [][]byte
+	Positions []checkpoint.Position // source: the partitions it reads and where it starts; complete
+	Commit    []string              // sink: transactions of the restored checkpoint, to be committed again
+}
+
+// StartSources lets the sources of an attempt begin; it is sent once all subtasks run.
+type StartSources struct{}
+
+// CancelAttempt ends all subtasks of Message.Attempt on a worker, which answers with AttemptEnded.
+type CancelAttempt struct{}
+
+// AttemptEnded says that no process of the attempt is left on the worker.
+type AttemptEnded struct{ Worker string }
+
+// SubtaskRunning says that a subtask has restored its state and processes input.
+type SubtaskRunning struct {
+	Operator string
+	Index    int
+	Restore  backend.RestoreStats
+}
+
+// SubtaskFailed says that a subtask ended with an error.
+type SubtaskFailed struct {
+	Operator string
+	Index    int
+	Error    string
+	Injected bool
+}
+
+// TriggerCheckpoint starts a barrier at each source subtask of the worker.
+type TriggerCheckpoint struct {
+	ID uint64
+	At time.Duration
+}
+
+// Acknowledge carries one subtask's part of a checkpoint.
+type Acknowledge struct {
+	Checkpoint uint64
+	State      checkpoint.SubtaskState
+	Persisted  backend.Persisted
+	StartDelay time.Duration // trigger until the first barrier arrived
+	Align      time.Duration
+	Sync       time.Duration
+	Async      time.Duration
+}
+
+// Decline says that a subtask cannot take part in a checkpoint.
+type Decline struct {
+	Checkpoint uint64
+	Operator   string
+	Index      int
+	Reason     string
+}
+
+// CheckpointCompleted tells a worker's subtasks that a checkpoint completed, together with the newest one it subsumed.
+type CheckpointCompleted struct {
+	ID       uint64
+	Subsumed uint64 // 0: none
+}
+
+// CheckpointAborted tells them that it will not.
+type CheckpointAborted struct{ ID uint64 }
+
+// FailSubtask makes one subtask fail at its next record boundary; sent by the task-error fault through the worker's mailbox.
+type FailSubtask struct {
+	Operator string
+	Index    int
+	Reason   string
+}

@@ -1,0 +1,71 @@
+// Package world is where everything that runs gets its time, concurrency, randomness and local disk.
+//
+// One source text runs in two worlds. The real world uses goroutines and the monotonic clock. The simulated world is
+// one thread: each process is a coroutine that runs until it blocks in a primitive of this package, a seeded scheduler
+// picks the next one, and the clock jumps when nobody can run. The same seed gives the same run, always.
+//
+// The steps of use: create a world (NewReal, NewSim), call Run with the main process, start further processes with
+// Go or a Group, block only through Queue, Latch, Semaphore, Group, Sleep, Wait. A Domain is a killable unit (a worker
+// or a coordinator): what runs under its context dies with it, without a graceful trace.
+package world
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"time"
+)
+
+// Never is the deadline that does not come.
+const Never = time.Duration(math.MaxInt64)
+
+// Errors of the primitives.
+var (
+	// ErrClosed is returned by Put on a closed queue and by Take on a closed and drained one.
+	ErrClosed = errors.New("queue is closed")
+	// ErrDeadlock ends a simulated run in which every process waits and no timer is armed.
+	ErrDeadlock = errors.New("deadlock: every process waits and no timer is armed")
+	// ErrRunaway ends a simulated run that makes steps without any progress of time, or never parks.
+	ErrRunaway = errors.New("runaway: no progress of virtual time")
+	// ErrKilled is what a group reports for a process whose domain was killed.
+	ErrKilled = errors.New("process was killed")
+)
+
+// World is the source of time, concurrency and randomness. It is implemented by the real and the simulated world of
+// this package only. All methods may be called concurrently by the world's processes.
+type World interface {
+	// Now is the time since the world began; it never goes back.
+	Now() time.Duration
+	// Simulated tells whether durations come from a cost model.
+	Simulated() bool
+	// Rand returns the stream called name, seeded with a fixed hash of the world's seed and the name. The same name
+	// gives a new generator with the same draws. A generator is not safe for concurrent use.
+	Rand(name string) *rand.Rand
+	// Run makes f the main process and returns its error once every process has ended. It is called once. When f returns
+	// before other processes do, their contexts are cancelled. A panic in a process becomes a *PanicError.
+	Run(f func(ctx context.Context) error) error
+	// Go starts a process in ctx's domain. Its error or panic, unless it is a kill or the cancellation of ctx, ends Run with that error.
+	// Prefer Group.Go where somebody waits for the result.
+	Go(ctx context.Context, name string, f func(ctx context.Context) error)
+	// Sleep waits for d, or until ctx is done and then returns context.Cause(ctx). d <= 0 yields once.
+	Sleep(ctx context.Context, d time.Duration) error
+	// Compute declares CPU work of the given cost. In the simulated world it takes one core of ctx's domain for that
+	// long, in the real world it does nothing.
+	Compute(ctx context.Context, cost time.Duration)
+	// WithCancel and WithTimeout are the only sources of contexts; cancelling wakes every process parked under it.
+	WithCancel(ctx context.Context) (context.Context, context.CancelCauseFunc)
+	WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc)
+	// NewDomain creates a killable unit. Names are unique in a world.
+	NewDomain(name string, o DomainOptions) *Domain
+
+	kernel
+}
+
+// DomainOptions say what a domain has.
+type DomainOptions struct {
+	// Cores bounds concurrent Compute calls in the simulated world; 0 means 1.
+	Cores int
+	// Folder is where the domain's Disk lives in the real world; empty: the disk is in memory in both worlds.
+	Folder string
+}
