@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"fmt"
+	"strings"
 	"time"
 
 	"statebench.dev/bench/backend"
@@ -14,6 +16,13 @@ type Message struct {
 	Term     uint64 // of the leader that sends it, or that the worker follows
 	Attempt  uint64 // 0 for messages that belong to no attempt
 	Body     any
+
+	sender *Endpoint // stamped by the transport; nil for a message of the transport itself
+}
+
+// messageName is how a message's body is called in events.
+func messageName(body any) string {
+	return strings.TrimPrefix(fmt.Sprintf("%T", body), "engine.")
 }
 
 // Register announces a worker; repeated until a leader answers with heartbeats.
