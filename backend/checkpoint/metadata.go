@@ -36,3 +36,21 @@ type Position struct {
 	Partition int   `json:"partition"`
 	Next      int64 `json:"next"`
 }
+
+// ObjectUse is one whole object that a checkpoint names.
+type ObjectUse struct {
+	Key    string `json:"key"`
+	Bytes  int64  `json:"bytes"`
+	CRC32C uint32 `json:"crc32c"`
+}
+
+// RefsChange is a line of refs.jsonl: a completed checkpoint and how the set of objects it names differs from that of
+// the checkpoint completed before it.
+type RefsChange struct {
+	Checkpoint uint64      `json:"checkpoint"`
+	Term       uint64      `json:"term"`
+	Attempt    uint64      `json:"attempt"`
+	Meta       ObjectUse   `json:"meta"`
+	Added      []ObjectUse `json:"added"`
+	Dropped    []string    `json:"dropped"`
+}

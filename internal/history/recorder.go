@@ -1,0 +1,148 @@
+package history
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/zeebo/xxh3"
+)
+
+// Observer is told of each event after it got its number. It runs in the process that emitted the event, with no lock
+// held; events of several processes may reach it out of order and concurrently. It may unwind the process.
+type Observer func(ctx context.Context, e *Event)
+
+// Recorder gives events their number and time and spools them as lines of JSON. It is safe for concurrent use.
+type Recorder struct {
+	now       func() time.Duration
+	observers []Observer
+	judges    []func(e *Event)
+
+	mu struct {
+		sync.Mutex
+		next   int64
+		out    *bufio.Writer
+		sum    *xxh3.Hasher
+		err    error
+		closed bool
+		late   int64
+	}
+}
+
+// NewRecorder makes a recorder that takes times from now and writes to out. The caller closes out after Close.
+func NewRecorder(now func() time.Duration, out io.Writer) *Recorder {
+	r := &Recorder{now: now}
+	r.mu.out = bufio.NewWriterSize(out, 1<<16)
+	r.mu.sum = xxh3.New()
+	return r
+}
+
+// Observe adds an observer. All are added before the first event.
+func (r *Recorder) Observe(o Observer) { r.observers = append(r.observers, o) }
+
+// Tally adds a function that is called with every stored event in order of number, under the recorder's lock: it must
+// be short, must not block and must not keep e. All are added before the first event.
+func (r *Recorder) Tally(f func(e *Event)) { r.judges = append(r.judges, f) }
+
+// Record stores e, whose N and At it sets, and then runs the observers. Kinds that exist for triggers only are not stored.
+// A write error is kept for Err and does not disturb the run.
+func (r *Recorder) Record(ctx context.Context, e Event) {
+	if e.Kind.TriggerOnly() {
+		e.At = r.now()
+	} else {
+		r.store(&e)
+	}
+	for _, o := range r.observers {
+		o(ctx, &e)
+	}
+}
+
+func (r *Recorder) store(e *Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.mu.closed {
+		r.mu.late++
+		return
+	}
+	r.mu.next++
+	e.N, e.At = r.mu.next, r.now()
+	line, err := json.Marshal(e)
+	if err != nil {
+		r.mu.err = errors.Join(r.mu.err, fmt.Errorf("encode event %d: %w", e.N, err))
+		return
+	}
+	line = append(line, '\n')
+	_, _ = r.mu.sum.Write(line)
+	if r.mu.err == nil {
+		if _, err := r.mu.out.Write(line); err != nil {
+			r.mu.err = fmt.Errorf("write history: %w", err)
+		}
+	}
+	for _, f := range r.judges {
+		f(e)
+	}
+}
+
+// Err returns the first error in storing events; a run with one is incomplete.
+func (r *Recorder) Err() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.mu.err
+}
+
+// Events is the number of events stored so far.
+func (r *Recorder) Events() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.mu.next
+}
+
+// Close writes what is buffered; events recorded later are counted and lost. It returns what Err returns.
+func (r *Recorder) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.mu.closed {
+		r.mu.closed = true
+		if err := r.mu.out.Flush(); err != nil && r.mu.err == nil {
+			r.mu.err = fmt.Errorf("write history: %w", err)
+		}
+	}
+	return r.mu.err
+}
+
+// Digest is a hash of all events stored so far, with every field of each.
+func (r *Recorder) Digest() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	b := r.mu.sum.Sum128().Bytes()
+	return fmt.Sprintf("%x", b[:])
+}
+
+// TriggerOnly tells whether events of the kind exist for triggers only and are never stored.
+func (k Kind) TriggerOnly() bool {
+	switch k {
+	case StorePutBegin, StorePutEnd, StoreGetBegin, StoreGetEnd, StoreDeleteBegin, StoreDeleteEnd, StoreMultipartBegin, StoreMultipartEnd:
+		return true
+	}
+	return false
+}
+
+// Kinds lists the kinds of events that a trigger may name, in order of appearance in a run's life.
+func Kinds() []Kind {
+	return []Kind{
+		PhaseBegin, PhaseEnd, SourceRange, OutputFirst, CaughtUp, SinkPrecommitted, SinkCommitted, SinkAborted,
+		AttemptStarted, AttemptRunning, AttemptFailed, AttemptFenced,
+		CheckpointTriggered, CheckpointSkipped, CheckpointAligned, CheckpointSynced, CheckpointAcked, CheckpointAckTaken,
+		CheckpointCompleted, CheckpointAborted, CheckpointSubsumed,
+		LogFlushBegin, LogFlushEnd, LogTruncated,
+		MaterializationBegin, MaterializationUploadBegin, MaterializationUploadEnd, MaterializationConfirmed, MaterializationFailed,
+		StorePutBegin, StorePutEnd, StoreGetBegin, StoreGetEnd, StoreDeleteBegin, StoreDeleteEnd, StoreMultipartBegin, StoreMultipartEnd,
+		RestoreBegin, RestoreLoaded, RestoreReplayed, RestoreDone, SourceStarted, RescaleBegin, RescaleDone,
+		WorkerUp, WorkerDown, CoordinatorUp, CoordinatorDown, CoordinatorTakeover, FaultArmed, FaultHit, FaultHealed, CleanUp,
+	}
+}

@@ -1,0 +1,172 @@
+package results
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"reflect"
+	"strconv"
+)
+
+// Opt is a figure that may be absent: an empty cell.
+type Opt struct {
+	Value float64
+	Set   bool
+}
+
+// Some is a present figure.
+func Some[N int | int64 | uint64 | float64](v N) Opt { return Opt{Value: float64(v), Set: true} }
+
+// CSV writes rows of type T, a struct whose fields carry csv tags. Line 1 is the header. It is not safe for concurrent use.
+type CSV[T any] struct {
+	file *os.File
+	out  *csv.Writer
+	err  error
+}
+
+// CreateCSV creates path, which must not exist, and writes the header.
+func CreateCSV[T any](path string) (*CSV[T], error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("create %s: %w", path, err)
+	}
+	c := &CSV[T]{file: f, out: csv.NewWriter(f)}
+	c.err = c.out.Write(header[T]())
+	return c, nil
+}
+
+// Append adds a row; the first error is kept and returned again by Close.
+func (c *CSV[T]) Append(row T) error {
+	if c.err == nil {
+		v, cells := reflect.ValueOf(row), []string(nil)
+		for i := range v.NumField() {
+			cells = append(cells, cell(v.Field(i)))
+		}
+		c.err = c.out.Write(cells)
+		c.out.Flush()
+		c.err = errors.Join(c.err, c.out.Error())
+	}
+	return c.err
+}
+
+// Close ends the file.
+func (c *CSV[T]) Close() error {
+	c.out.Flush()
+	return errors.Join(c.err, c.out.Error(), c.file.Close())
+}
+
+// ReadCSV reads all rows of path; a header or cell that does not fit wraps ErrDamaged and names the line.
+func ReadCSV[T any](path string) ([]T, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, damaged(path, 0, err)
+	}
+	defer f.Close()
+	r := csv.NewReader(f)
+	want := header[T]()
+	got, err := r.Read()
+	if err != nil {
+		return nil, damaged(path, 1, err)
+	}
+	if len(got) != len(want) {
+		return nil, damaged(path, 1, fmt.Errorf("header has %d columns, want %d", len(got), len(want)))
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			return nil, damaged(path, 1, fmt.Errorf("column %d is %q, want %q", i+1, got[i], want[i]))
+		}
+	}
+	var rows []T
+	for line := int64(2); ; line++ {
+		cells, err := r.Read()
+		if errors.Is(err, io.EOF) {
+			return rows, nil
+		}
+		if err != nil {
+			return nil, damaged(path, line, err)
+		}
+		var row T
+		v := reflect.ValueOf(&row).Elem()
+		for i := range cells {
+			if err := parse(v.Field(i), cells[i]); err != nil {
+				return nil, damaged(path, line, fmt.Errorf("column %s: %w", want[i], err))
+			}
+		}
+		rows = append(rows, row)
+	}
+}
+
+func header[T any]() []string {
+	t := reflect.TypeFor[T]()
+	var names []string
+	for i := range t.NumField() {
+		names = append(names, t.Field(i).Tag.Get("csv"))
+	}
+	return names
+}
+
+func cell(v reflect.Value) string {
+	switch x := v.Interface().(type) {
+	case Opt:
+		if !x.Set {
+			return ""
+		}
+		return number(x.Value)
+	case float64:
+		return number(x)
+	case string:
+		return x
+	default:
+		return fmt.Sprint(x)
+	}
+}
+
+// number writes at most six decimals: microseconds of a figure in seconds, nanoseconds of one in milliseconds.
+func number(f float64) string {
+	if f == math.Trunc(f) && math.Abs(f) < 1e15 {
+		return strconv.FormatFloat(f, 'f', -1, 64)
+	}
+	return strconv.FormatFloat(math.Round(f*1e6)/1e6, 'f', -1, 64)
+}
+
+func parse(v reflect.Value, s string) (err error) {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(s)
+	case reflect.Bool:
+		var b bool
+		b, err = strconv.ParseBool(s)
+		v.SetBool(b)
+	case reflect.Int, reflect.Int64:
+		var n int64
+		n, err = strconv.ParseInt(s, 10, 64)
+		v.SetInt(n)
+	case reflect.Uint64:
+		var n uint64
+		n, err = strconv.ParseUint(s, 10, 64)
+		v.SetUint(n)
+	case reflect.Float64:
+		var f float64
+		f, err = finite(s)
+		v.SetFloat(f)
+	default:
+		if s == "" {
+			return nil
+		}
+		var f float64
+		f, err = finite(s)
+		v.Set(reflect.ValueOf(Opt{Value: f, Set: true}))
+	}
+	return err
+}
+
+func finite(s string) (float64, error) {
+	f, err := strconv.ParseFloat(s, 64)
+	if err == nil && (math.IsNaN(f) || math.IsInf(f, 0)) {
+		err = fmt.Errorf("%q is not a finite number", s)
+	}
+	return f, err
+}

@@ -1,0 +1,144 @@
+package results
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"sync"
+
+	"github.com/zeebo/xxh3"
+)
+
+// maxLine bounds one line of a .jsonl file that is read back.
+const maxLine = 64 << 20
+
+// Lines writes values as lines of JSON. It is safe for concurrent use; the first error is kept.
+type Lines struct {
+	mu   sync.Mutex
+	file *os.File
+	out  *bufio.Writer
+	sum  *xxh3.Hasher
+	n    int64
+	err  error
+}
+
+// CreateLines creates path, which must not exist.
+func CreateLines(path string) (*Lines, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("create %s: %w", path, err)
+	}
+	return &Lines{file: f, out: bufio.NewWriterSize(f, 1<<16), sum: xxh3.New()}, nil
+}
+
+// Append adds one line and returns the first error of all calls so far.
+func (l *Lines) Append(v any) error {
+	b, err := json.Marshal(v)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err == nil && err != nil {
+		l.err = fmt.Errorf("encode a line of %s: %w", l.file.Name(), err)
+	}
+	if l.err == nil {
+		b = append(b, '\n')
+		_, _ = l.sum.Write(b)
+		l.n++
+		if _, err := l.out.Write(b); err != nil {
+			l.err = err
+		}
+	}
+	return l.err
+}
+
+// Err returns the first error so far.
+func (l *Lines) Err() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
+// Digest is a hash of all lines so far.
+func (l *Lines) Digest() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b := l.sum.Sum128().Bytes()
+	return fmt.Sprintf("%x", b[:])
+}
+
+// Close writes what is buffered and ends the file.
+func (l *Lines) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.err = errors.Join(l.err, l.out.Flush(), l.file.Close())
+	return l.err
+}
+
+// Write lets Lines serve as the spool of a history.Recorder, whose lines are complete; it is not counted in Digest.
+func (l *Lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.out.Write(p)
+}
+
+// ReadLines yields the values of a .jsonl file. A cut, overlong or broken line ends the sequence with an error that
+// wraps ErrDamaged and names the line.
+func ReadLines[T any](path string) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var zero T
+		f, err := os.Open(path)
+		if err != nil {
+			yield(zero, damaged(path, 0, err))
+			return
+		}
+		defer f.Close()
+		in := bufio.NewReaderSize(f, 1<<16)
+		for line := int64(1); ; line++ {
+			b, err := readLine(in)
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			var v T
+			if err == nil {
+				err = json.Unmarshal(b, &v)
+			}
+			if err != nil {
+				yield(zero, damaged(path, line, err))
+				return
+			}
+			if !yield(v, nil) {
+				return
+			}
+		}
+	}
+}
+
+// readLine returns one line without its end; io.EOF at the end of the file, another error for a last line without an end.
+func readLine(in *bufio.Reader) ([]byte, error) {
+	var whole []byte
+	for {
+		part, err := in.ReadSlice('\n')
+		if err == nil && whole == nil {
+			return bytes.TrimSuffix(part, []byte("\n")), nil
+		}
+		whole = append(whole, part...)
+		switch {
+		case err == nil:
+			return bytes.TrimSuffix(whole, []byte("\n")), nil
+		case errors.Is(err, bufio.ErrBufferFull):
+			if len(whole) > maxLine {
+				return nil, fmt.Errorf("line is longer than %d bytes", maxLine)
+			}
+		case errors.Is(err, io.EOF) && len(whole) == 0:
+			return nil, io.EOF
+		case errors.Is(err, io.EOF):
+			return nil, errors.New("last line is cut")
+		default:
+			return nil, err
+		}
+	}
+}

@@ -1,0 +1,148 @@
+package results
+
+import (
+	"statebench.dev/bench/backend/checkpoint"
+	"statebench.dev/bench/internal/keygroup"
+)
+
+// Verdict is a check's answer about one run.
+type Verdict struct {
+	Check    string   `json:"check"`              // S1, F5, ...
+	Name     string   `json:"name"`               // what must hold, in words
+	Verdict  string   `json:"verdict"`            // Pass, Fail, Inconclusive
+	Summary  string   `json:"summary"`            // one line: what was looked at, or what is wrong
+	Evidence []string `json:"evidence,omitempty"` // the smallest evidence, a line each
+	Events   []int64  `json:"events,omitempty"`   // numbers of the events it rests on
+}
+
+// The three answers of a check.
+const (
+	Pass         = "pass"
+	Fail         = "fail"
+	Inconclusive = "inconclusive"
+)
+
+// Listed is one line of listing.jsonl: an object or an open upload left in the store in the verify phase.
+type Listed struct {
+	Key    string `json:"key"`
+	Bytes  int64  `json:"bytes"`
+	CRC32C uint32 `json:"crc32c"`
+	Upload string `json:"upload,omitempty"` // id of an open multipart upload; then it is no object
+	Error  string `json:"error,omitempty"`  // the object could not be read
+}
+
+// Restored is the kind of line in states.jsonl that says how a retained checkpoint's restore went; rows of Group follow it.
+// Exactly one of Restore and Group is set.
+type StateLine struct {
+	Checkpoint uint64       `json:"checkpoint"`
+	Restore    *RestoreLine `json:"restore,omitempty"`
+	Group      *GroupLine   `json:"group,omitempty"`
+}
+
+// RestoreLine says whether one retained checkpoint could be restored, and what its metadata names.
+type RestoreLine struct {
+	MetaKey     string                 `json:"metaKey"`
+	OK          bool                   `json:"ok"`
+	Error       string                 `json:"error,omitempty"`
+	Parallelism int                    `json:"parallelism"`
+	Positions   []int64                `json:"positions"` // per source partition: the next index
+	Objects     []checkpoint.ObjectUse `json:"objects"`   // every object the checkpoint names, its metadata included
+}
+
+// GroupLine is the digest of one state's elements in one key group of a restored checkpoint.
+type GroupLine struct {
+	Operator string      `json:"operator"`
+	State    string      `json:"state"`
+	Group    keygroup.ID `json:"group"`
+	Count    int64       `json:"count"`
+	Digest   string      `json:"digest"`
+	// Differing lists elements that the model and the state do not share, hexadecimal, at most MaxDiffering of each kind.
+	Missing []string `json:"missing,omitempty"` // only in the model
+	Extra   []string `json:"extra,omitempty"`   // only in the state
+}
+
+// MaxDiffering bounds the differing elements written for one group.
+const MaxDiffering = 20
+
+// CheckpointRow is a line of checkpoints.csv; results/README.md defines each column.
+type CheckpointRow struct {
+	ID           string `csv:"id"` // empty for a skipped trigger
+	Kind         string `csv:"kind"`
+	Status       string `csv:"status"` // completed, aborted, skipped, pending
+	Reason       string `csv:"reason"`
+	Planned      Opt    `csv:"planned_s"`
+	Trigger      Opt    `csv:"trigger_s"`
+	Late         Opt    `csv:"late_ms"`
+	Duration     Opt    `csv:"duration_ms"`
+	StartDelay   Opt    `csv:"start_delay_ms"`
+	Align        Opt    `csv:"align_ms"`
+	Sync         Opt    `csv:"sync_ms"`
+	Async        Opt    `csv:"async_ms"`
+	Checkpointed Opt    `csv:"checkpointed_bytes"`
+	Full         Opt    `csv:"full_bytes"`
+	Base         Opt    `csv:"base_bytes"`
+	Delta        Opt    `csv:"delta_bytes"`
+	Preemptive   Opt    `csv:"preemptive_bytes"`
+	Materialized Opt    `csv:"materialized_bytes"`
+	Objects      Opt    `csv:"objects_put"`
+	Phase        string `csv:"phase"`
+	Discard      bool   `csv:"discard"` // its phase is left out of statistics
+	Attempt      uint64 `csv:"attempt"`
+	Arm          string `csv:"arm"`
+	World        string `csv:"world"`
+	Profile      string `csv:"profile"`
+}
+
+// RecoveryRow is a line of recoveries.csv: a failure or a rescale, with the segments of its recovery.
+type RecoveryRow struct {
+	Cause       string `csv:"cause"` // worker-crash, task-error, rescale, ...
+	ID          string `csv:"id"`    // of the fault or rescale
+	Fault       Opt    `csv:"fault_s"`
+	Detect      Opt    `csv:"detect_ms"`
+	Restart     Opt    `csv:"restart_ms"`
+	RestoreBase Opt    `csv:"restore_base_ms"`
+	Replay      Opt    `csv:"replay_ms"`
+	FirstOutput Opt    `csv:"first_output_ms"`
+	Outage      Opt    `csv:"outage_ms"`
+	Recovery    Opt    `csv:"recovery_ms"`
+	BaseBytes   Opt    `csv:"base_bytes"`
+	DeltaBytes  Opt    `csv:"delta_bytes"`
+	Replayed    Opt    `csv:"replayed_records"`
+	Reprocessed Opt    `csv:"reprocessed_records"`
+	Checkpoint  uint64 `csv:"checkpoint"`
+	Attempt     uint64 `csv:"attempt"`
+	Parallelism int    `csv:"parallelism"`
+	Phase       string `csv:"phase"`
+	Arm         string `csv:"arm"`
+	World       string `csv:"world"`
+	Profile     string `csv:"profile"`
+}
+
+// SeriesRow is a line of series.csv: one sample a second.
+type SeriesRow struct {
+	At          float64 `csv:"at_s"`
+	Phase       string  `csv:"phase"`
+	Emitted     int64   `csv:"emitted_records"`
+	Rate        float64 `csv:"emitted_per_s"`
+	Offered     float64 `csv:"offered_per_s"`
+	Lag         float64 `csv:"lag_ms"`
+	Latency50   Opt     `csv:"latency_p50_ms"`
+	Latency99   Opt     `csv:"latency_p99_ms"`
+	Live        int64   `csv:"live_state_bytes"`
+	Unsent      int64   `csv:"unsent_log_bytes"`
+	Log         int64   `csv:"log_bytes"`
+	Busy        float64 `csv:"busy_share"`
+	Backpress   float64 `csv:"backpressured_share"`
+	Idle        float64 `csv:"idle_share"`
+	LogBlocked  float64 `csv:"log_blocked_share"`
+	Parallelism int     `csv:"parallelism"`
+	State       string  `csv:"job_state"`
+	CPU         Opt     `csv:"cpu_s"`       // of the process since it began; empty when simulated
+	StoreCPU    Opt     `csv:"store_cpu_s"` // of the store's process
+	Heap        Opt     `csv:"heap_bytes"`
+	GC          Opt     `csv:"gc_cpu_s"`
+	Goroutines  Opt     `csv:"goroutines"`
+	Arm         string  `csv:"arm"`
+	World       string  `csv:"world"`
+	Profile     string  `csv:"profile"`
+}
