@@ -63,7 +63,17 @@ type SubtaskDeployment struct {
 }
 
 // StartSources lets the sources of an attempt begin; it is sent once all subtasks run.
-type StartSources struct{}
+type StartSources struct {
+	// Began is the world time from which the sources' schedule counts: when the first attempt of the job started its
+	// sources. It is the same in every attempt.
+	Began time.Duration
+}
+
+// StopSources ends the input: each partition stops at its limit, or where it stands when it is past it. Barriers go on.
+type StopSources struct {
+	// Limits are the indices at which the partitions stop; nil: each where it stands.
+	Limits []int64
+}
 
 // CancelAttempt ends all subtasks of Message.Attempt on a worker, which answers with AttemptEnded.
 type CancelAttempt struct{}
