@@ -32,6 +32,9 @@ type Config struct {
 	Failpoints *failpoint.Set
 	// Record stores an event; it may unwind the calling process when a trigger kills its domain.
 	Record  func(ctx context.Context, e history.Event)
+	// Reached, where set, is called by a source subtask after each batch with the number of distinct records that all sources
+	// together have emitted; it must be cheap and may unwind the process.
+	Reached func(ctx context.Context, emitted int64)
 	Digests bool   // record digests of restored state
 	Folder  string // for the workers' local disks in the real world; empty: in memory
 }

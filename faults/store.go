@@ -1,0 +1,164 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"statebench.dev/bench/backend/store"
+	"statebench.dev/bench/internal/history"
+	"statebench.dev/bench/internal/registry"
+	"statebench.dev/bench/internal/target"
+)
+
+// storeOptions are the options of every fault of the store.
+type storeOptions struct {
+	Op      string            `json:"op"`      // put, get, list, stat, delete; empty: all
+	Prefix  string            `json:"prefix"`  // of the run's own keys
+	Share   *registry.Share   `json:"share"`   // of the matching requests; absent: all
+	Request int64             `json:"request"` // only the n-th matching request
+	Status  int               `json:"status"`  // store-errors
+	Delay   registry.Duration `json:"delay"`   // store-latency
+	Jitter  registry.Duration `json:"jitter"`  // store-latency
+}
+
+// storeFault is a rule of the store's injector.
+type storeFault struct {
+	rule store.Rule
+}
+
+// NewStoreErrors makes the fault store-errors: requests fail with a status, without effect or, for a put that fails with
+// 5xx other than 503, with an unknown outcome. Where: store. Options: op, prefix, share, request, status (default 503).
+func NewStoreErrors(s Spec) (Fault, error) {
+	o := storeOptions{Status: 503}
+	r, err := rule(s, &o, "op", "prefix", "share", "request", "status")
+	if err != nil {
+		return nil, err
+	}
+	if o.Delay != 0 || o.Jitter != 0 {
+		return nil, errors.New("delay and jitter are options of store-latency")
+	}
+	r.Status = o.Status
+	return valid(r)
+}
+
+// NewStoreLatency makes the fault store-latency: requests take longer. Where: store. Options: op, prefix, share, request,
+// delay, jitter; one of delay and jitter is needed.
+func NewStoreLatency(s Spec) (Fault, error) {
+	var o storeOptions
+	r, err := rule(s, &o, "op", "prefix", "share", "request", "delay", "jitter")
+	if err != nil {
+		return nil, err
+	}
+	if o.Status != 0 {
+		return nil, errors.New("status is an option of store-errors")
+	}
+	if o.Delay == 0 && o.Jitter == 0 {
+		return nil, errors.New("delay is missing, for example delay: 300ms")
+	}
+	r.Delay, r.Jitter = time.Duration(o.Delay), time.Duration(o.Jitter)
+	return valid(r)
+}
+
+func rule(s Spec, o *storeOptions, known ...string) (store.Rule, error) {
+	if err := decode(s.With, o, known...); err != nil {
+		return store.Rule{}, err
+	}
+	if s.Where != "store" {
+		return store.Rule{}, fmt.Errorf("where %q is not store", s.Where)
+	}
+	r := store.Rule{Name: s.ID, Prefix: o.Prefix, Request: o.Request}
+	if o.Share != nil {
+		if *o.Share == 0 {
+			return r, errors.New("share is 0: the fault would touch nothing")
+		}
+		r.Share = float64(*o.Share)
+	}
+	if o.Op != "" {
+		r.Ops = strings.Split(o.Op, "|")
+	}
+	return r, nil
+}
+
+func valid(r store.Rule) (Fault, error) {
+	if err := r.Validate(); err != nil {
+		return nil, errors.New(strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+	return &storeFault{rule: r}, nil
+}
+
+// Available needs a target whose store requests can be reached.
+func (f *storeFault) Available(c target.Capabilities) error {
+	if !c.StoreFaults {
+		return errors.New("the target's store requests cannot be reached")
+	}
+	return nil
+}
+
+// Inject adds the rule. The proof is a request of the system that the rule touched.
+func (f *storeFault) Inject(_ context.Context, e Env) error {
+	var proven atomic.Bool
+	r := f.rule
+	r.OnHit = func(ctx context.Context, c store.Call) {
+		if store.InfoOf(ctx).Cause != ProbeCause && !proven.Swap(true) {
+			e.Prove(ctx, fmt.Sprintf("request %s %s was touched", c.Op, c.Key))
+		}
+	}
+	e.InForce(&storeRule{env: e, rule: r, remove: e.Injector.Add(r)})
+	return nil
+}
+
+// ProbeCause is the cause in the object trace of requests that only prove a fault healed.
+const ProbeCause = "probe"
+
+type storeRule struct {
+	env    Env
+	rule   store.Rule
+	remove func()
+}
+
+// Heal removes the rule and sends a request that it would have touched: it must pass untouched.
+func (a *storeRule) Heal(ctx context.Context) (string, error) {
+	a.remove()
+	before := a.env.Injector.Hits(a.rule.Name)
+	ctx = store.WithInfo(ctx, store.Info{Cause: ProbeCause, Who: "run"})
+	key := a.rule.Prefix + "probe-" + a.rule.Name
+	var err error
+	op := history.OpPut
+	if len(a.rule.Ops) > 0 && !slices.Contains(a.rule.Ops, history.OpPut) {
+		op = history.OpStat
+		_, err = a.env.Probe.Stat(ctx, key)
+		if errors.Is(err, store.ErrNotExist) {
+			err = nil
+		}
+	} else {
+		err = a.env.Probe.Put(ctx, key, []byte(a.rule.String()), store.PutOptions{})
+		for _, d := range a.env.Probe.Delete(ctx, []string{key}) {
+			err = errors.Join(err, d.Err)
+		}
+	}
+	if err != nil {
+		return "", fmt.Errorf("probe after healing: %w", err)
+	}
+	if n := a.env.Injector.Hits(a.rule.Name) - before; n > 0 {
+		return "", fmt.Errorf("the rule touched %d requests after it was removed", n)
+	}
+	return fmt.Sprintf("rule removed after %d hits; a %s of %s passed", before, op, key), nil
+}
+
+// Options lists the options of a fault by name, for descriptions.
+func Options(kind string) []string {
+	switch kind {
+	case "worker-crash":
+		return []string{"disk"}
+	case "store-errors":
+		return []string{"op", "prefix", "share", "request", "status"}
+	case "store-latency":
+		return []string{"op", "prefix", "share", "request", "delay", "jitter"}
+	}
+	return nil
+}
