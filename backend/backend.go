@@ -172,6 +172,9 @@ type OpenOptions struct {
 	Range    keygroup.Range
 	Handles  []StateHandle
 	Loop     Loop
+	// Names, when not nil, names the n-th object (from 0, in this attempt) that the backend puts for the subtask. It is set by a
+	// backend that nests this one and has failpoints of its own; nil means base/<attempt>/<subtask>/<n>. It may be called concurrently.
+	Names func(n uint64) string
 	// Restored, when not nil, is filled with the restore's figures.
 	Restored *RestoreStats
 }
