@@ -28,8 +28,16 @@ var (
 	ErrDeadlock = errors.New("deadlock: every process waits and no timer is armed")
 	// ErrRunaway ends a simulated run that makes steps without any progress of time, or never parks.
 	ErrRunaway = errors.New("runaway: no progress of virtual time")
-	// ErrKilled is what a group reports for a process whose domain was killed.
+	// ErrKilled is what a group reports for a process whose domain was killed, the cause of the contexts entered into
+	// that domain, and what its disk answers.
 	ErrKilled = errors.New("process was killed")
+	// ErrStuck ends a real run in which processes outlive their cancellation by the grace period of one minute,
+	// because they are blocked outside of this package or ignore their contexts.
+	ErrStuck = errors.New("processes did not end after their cancellation")
+	// errGoexit is the result of a process that called runtime.Goexit, as a failing test does.
+	errGoexit = errors.New("process called runtime.Goexit")
+	// errDead travels from a park to the frame that may unwind; it never leaves this package.
+	errDead = errors.New("process is dead")
 )
 
 // World is the source of time, concurrency and randomness. It is implemented by the real and the simulated world of
@@ -56,8 +64,10 @@ type World interface {
 	// WithCancel and WithTimeout are the only sources of contexts; cancelling wakes every process parked under it.
 	WithCancel(ctx context.Context) (context.Context, context.CancelCauseFunc)
 	WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc)
-	// NewDomain creates a killable unit. Names are unique in a world.
+	// NewDomain creates a killable unit. Names are unique in a world; a second use of a name panics.
 	NewDomain(name string, o DomainOptions) *Domain
+	// PolicyName is the scheduling policy of the simulated world, "" in the real one.
+	PolicyName() string
 
 	kernel
 }
@@ -68,4 +78,7 @@ type DomainOptions struct {
 	Cores int
 	// Folder is where the domain's Disk lives in the real world; empty: the disk is in memory in both worlds.
 	Folder string
+	// Disk, when not nil, is the disk of an earlier domain on the same machine (Domain.Disk) that this one takes over:
+	// the earlier domain's own view stays fenced once it is dead, this one's works.
+	Disk Disk
 }
