@@ -49,6 +49,16 @@ func (s *TimerState) Register(at int64) (isNew bool, err error) {
 	return true, s.c.keyed.Put(a, nil)
 }
 
+// Has tells whether the current key has a timer at that time.
+func (s *TimerState) Has(at int64) (bool, error) {
+	a, err := s.at(at)
+	if err != nil {
+		return false, err
+	}
+	_, there, err := s.c.keyed.Get(a)
+	return there, err
+}
+
 // Delete removes the timer of the current key at that time, if there is one.
 func (s *TimerState) Delete(at int64) error {
 	a, err := s.at(at)
