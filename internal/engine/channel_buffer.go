@@ -16,8 +16,6 @@ const bufferBytes = 64 << 10
 type buffer struct {
 	slab []byte
 	recs []entry
-	// since is when its first record was put, world time.
-	since time.Duration
 }
 
 // entry is the fixed part of a record in a buffer.
@@ -34,11 +32,8 @@ type entry struct {
 	tag       uint8
 }
 
-// put appends a copy of r, whose key is of the given group. now is taken as the time of the buffer's first record.
-func (b *buffer) put(r *graph.Record, group keygroup.ID, now time.Duration) {
-	if len(b.recs) == 0 {
-		b.since = now
-	}
+// put appends a copy of r, whose key is of the given group.
+func (b *buffer) put(r *graph.Record, group keygroup.ID) {
 	b.recs = append(b.recs, entry{
 		eventTime: r.EventTime, due: r.Due, index: r.Index,
 		off: uint32(len(b.slab)), key: uint32(len(r.Key)), value: uint32(len(r.Value)),

@@ -31,7 +31,7 @@ type Config struct {
 	Collect    *sinks.Collect
 	Failpoints *failpoint.Set
 	// Record stores an event; it may unwind the calling process when a trigger kills its domain.
-	Record  func(ctx context.Context, e history.Event)
+	Record func(ctx context.Context, e history.Event)
 	// Reached, where set, is called by a source subtask after each batch with the number of distinct records that all sources
 	// together have emitted; it must be cheap and may unwind the process.
 	Reached func(ctx context.Context, emitted int64)

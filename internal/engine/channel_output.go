@@ -1,0 +1,196 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"statebench.dev/bench/internal/graph"
+	"statebench.dev/bench/internal/keygroup"
+	"statebench.dev/bench/internal/world"
+)
+
+// producer is what the outputs of one loop share: its clock, its bell for credit, its meter.
+type producer struct {
+	world   world.World
+	records int           // per buffer at most
+	every   time.Duration // how long a partly filled buffer waits at most
+	now     time.Duration // as of the batch being processed
+	meter   *meter
+	bell    *world.Queue[struct{}]
+	wait    *world.WaitSet
+}
+
+func newProducer(w world.World, records int, every time.Duration, m *meter) *producer {
+	p := &producer{world: w, records: max(1, records), every: every, meter: m, bell: world.NewQueue[struct{}](w, 1)}
+	p.wait = world.NewWaitSet(w, p.bell.Readable())
+	return p
+}
+
+// acquire takes an empty buffer of c, waiting for credit. That time is back-pressured.
+func (p *producer) acquire(ctx context.Context, c *channel) (*buffer, error) {
+	b := c.acquire()
+	if b != nil {
+		return b, nil
+	}
+	began := p.world.Now()
+	for b == nil {
+		if _, err := p.wait.Wait(ctx, world.Never); err != nil {
+			return nil, err
+		}
+		p.bell.TryTake()
+		b = c.acquire()
+	}
+	p.now = p.world.Now()
+	p.meter.backpressured.Add(int64(p.now - began))
+	return b, nil
+}
+
+// output is one edge's channels from one subtask. It is used by the subtask's loop only.
+type output struct {
+	*producer
+	ctx   context.Context
+	max   int      // max parallelism
+	table []uint16 // key group -> place in chans; nil for a forward edge
+	chans []*channel
+	open  []*buffer // being filled, or nil
+	sent  []int64   // the watermark that each channel has been told
+	bytes int64     // sent so far
+}
+
+func newOutput(ctx context.Context, p *producer, exchange graph.Exchange, maxParallelism int, chans []*channel) *output {
+	o := &output{producer: p, ctx: ctx, max: maxParallelism, chans: chans, open: make([]*buffer, len(chans)), sent: make([]int64, len(chans))}
+	if exchange == graph.Hash {
+		o.table = make([]uint16, maxParallelism)
+		for g := range o.table {
+			o.table[g] = uint16(keygroup.SubtaskOf(keygroup.ID(g), len(chans), maxParallelism))
+		}
+	}
+	for i, c := range chans {
+		o.sent[i] = noWatermark
+		c.attach(p.bell)
+	}
+	return o
+}
+
+// put copies r into the open buffer of its channel and sends it when it is full.
+func (o *output) put(r *graph.Record) error {
+	g, i := keygroup.Of(r.Hash, o.max), 0
+	if o.table != nil {
+		i = int(o.table[g])
+	}
+	b := o.open[i]
+	if b == nil {
+		var err error
+		if b, err = o.acquire(o.ctx, o.chans[i]); err != nil {
+			return err
+		}
+		o.open[i] = b
+	}
+	b.put(r, g)
+	if b.full(o.records) {
+		o.send(i, noWatermark)
+	}
+	return nil
+}
+
+// send sends the open buffer of channel i, with a watermark that holds after it.
+func (o *output) send(i int, watermark int64) {
+	b := o.open[i]
+	o.open[i] = nil
+	o.bytes += int64(len(b.slab))
+	o.chans[i].send(element{buf: b, watermark: watermark})
+}
+
+// flush sends all open buffers, and the watermark to every channel that has been told less.
+func (o *output) flush(watermark int64) {
+	for i, b := range o.open {
+		if b != nil {
+			o.send(i, watermark)
+		} else if watermark > o.sent[i] {
+			o.chans[i].send(element{watermark: watermark})
+		}
+		o.sent[i] = watermark
+	}
+}
+
+// fanout is where the records of a subtask go that is the last of its loop: its output edges.
+type fanout struct {
+	*producer
+	outs      []*output
+	records   int64 // collected so far
+	watermark int64
+	dirty     bool          // something was collected or the watermark rose since the last flush
+	since     time.Duration // when it became dirty
+}
+
+// Collect implements graph.Collector.
+func (f *fanout) Collect(r *graph.Record) error {
+	f.records++
+	f.soil()
+	for _, o := range f.outs {
+		if err := o.put(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *fanout) soil() {
+	if !f.dirty {
+		f.dirty, f.since = true, f.now
+	}
+}
+
+// advance notes a watermark, which goes out with the next flush.
+func (f *fanout) advance(watermark int64) {
+	if watermark > f.watermark {
+		f.watermark = watermark
+		f.soil()
+	}
+}
+
+// flush sends everything that is open, and the watermark.
+func (f *fanout) flush() {
+	if !f.dirty {
+		return
+	}
+	for _, o := range f.outs {
+		o.flush(f.watermark)
+	}
+	f.dirty = false
+}
+
+// deadline is when the next flush is due.
+func (f *fanout) deadline() time.Duration {
+	if !f.dirty {
+		return world.Never
+	}
+	return f.since + f.every
+}
+
+// retire tells all consumers that this subtask does not count for their watermark.
+func (f *fanout) retire() {
+	for _, o := range f.outs {
+		for _, c := range o.chans {
+			c.send(element{watermark: noWatermark, idle: true})
+		}
+	}
+}
+
+// barrier sends what is open, the exact watermark, and the barrier behind it.
+func (f *fanout) barrier(b barrier) {
+	f.flush()
+	for _, o := range f.outs {
+		for _, c := range o.chans {
+			c.send(element{watermark: noWatermark, barrier: b})
+		}
+	}
+}
+
+// bytes is what the subtask has sent so far.
+func (f *fanout) bytes() (n int64) {
+	for _, o := range f.outs {
+		n += o.bytes
+	}
+	return n
+}
