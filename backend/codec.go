@@ -176,6 +176,33 @@ func (r *Reader) take(n uint64) []byte {
 	return b
 }
 
+// Uint8 reads a byte.
+func (r *Reader) Uint8() uint8 {
+	if b := r.take(1); b != nil {
+		return b[0]
+	}
+	return 0
+}
+
+// Uint16 reads 2 bytes.
+func (r *Reader) Uint16() uint16 {
+	if b := r.take(2); b != nil {
+		return binary.BigEndian.Uint16(b)
+	}
+	return 0
+}
+
+// Uint32 reads 4 bytes.
+func (r *Reader) Uint32() uint32 {
+	if b := r.take(4); b != nil {
+		return binary.BigEndian.Uint32(b)
+	}
+	return 0
+}
+
+// Next reads n bytes, n >= 0; they are borrowed from the source.
+func (r *Reader) Next(n int) []byte { return r.take(uint64(n)) }
+
 // Uint64 reads 8 bytes.
 func (r *Reader) Uint64() uint64 {
 	if b := r.take(8); b != nil {
@@ -192,10 +219,7 @@ func (r *Reader) Float64() float64 { return math.Float64frombits(r.Uint64()) }
 
 // Bytes reads a length and as many bytes; they are borrowed from the source.
 func (r *Reader) Bytes() []byte {
-	if b := r.take(4); b != nil {
-		return r.take(uint64(binary.BigEndian.Uint32(b)))
-	}
-	return nil
+	return r.take(uint64(r.Uint32()))
 }
 
 // String reads a length and as many bytes, and copies them into a string.
