@@ -48,7 +48,7 @@ const (
 // numPoints is the length of Points.
 const numPoints = 24
 
-// Points lists all points in the order of a checkpoint's life. The caller owns the list.
+// Points lists the checkpoint stages in the order of a checkpoint's life. The caller owns the list.
 func Points() []string {
 	return []string{
 		CheckpointIDBegin, CheckpointIDEnd,
@@ -66,8 +66,10 @@ func Points() []string {
 	}
 }
 
-// Known tells whether point is one of Points.
-func Known(point string) bool { return slices.Contains(Points(), point) }
+// Known tells whether point is one of Points or StoragePoints.
+func Known(point string) bool {
+	return slices.Contains(Points(), point) || slices.Contains(StoragePoints(), point)
+}
 
 // Hit is one passage of a process through a point.
 type Hit struct {
@@ -94,7 +96,7 @@ type When struct {
 // Set holds what is armed in one run and counts. All methods are safe for concurrent use.
 type Set struct {
 	index   map[string]int // never changes after New
-	points  [numPoints]point
+	points  [numPoints + numStorage]point
 	mutants mutants
 }
 
@@ -114,8 +116,8 @@ type arm struct {
 
 // New returns a set with nothing armed.
 func New() *Set {
-	s := &Set{index: make(map[string]int, numPoints)}
-	for i, p := range Points() {
+	s := &Set{index: make(map[string]int, numPoints+numStorage)}
+	for i, p := range append(Points(), StoragePoints()...) {
 		s.index[p] = i
 	}
 	return s
