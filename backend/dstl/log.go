@@ -1,0 +1,229 @@
+package dstl
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"statebench.dev/bench/backend"
+	"statebench.dev/bench/internal/failpoint"
+	"statebench.dev/bench/internal/world"
+)
+
+// segmentLog is the Log that writes segment objects log/<attempt>/<worker>/<n>.seg.
+//
+// One process, the flusher, takes what writers hand over, waits for more as the options say, frames one object a batch
+// and starts one process for each upload, once the bytes under upload leave room. Writers, batches and uploads fail alone:
+// the change sets of a failed upload go back to their writers.
+type segmentLog struct {
+	env    backend.WorkerEnv
+	o      Options
+	queue  *world.Queue[*upload]
+	room   *world.Semaphore // bytes under upload
+	framer framer           // the flusher's
+	share  atomic.Int64     // bytes that one writer may have waiting
+
+	mu      *world.Mutex // guards what follows and all sets, pins and objects
+	writers int          // open ones
+	names   []string     // of all writers, open or closed
+	next    uint64       // number of the next object
+	closed  bool
+	running int          // processes of this log
+	idle    *world.Latch // set by Close while processes run
+	free    []*changeSet
+	bodies  [][]byte
+	doomed  []string // keys to delete
+	deletes bool     // a process deletes
+	spoiled bool     // the mutant truncate-early has struck
+}
+
+// Limits of the free lists: sets and bodies beyond them go to the collector.
+const (
+	maxFree   = 32
+	maxBodies = 4
+)
+
+var _ Log = (*segmentLog)(nil)
+
+// New starts the log of a worker in one attempt: e.Spawn starts its processes, which end with Close or the attempt.
+func New(e backend.WorkerEnv, o Options) (Log, error) {
+	if err := o.Validate(); err != nil {
+		return nil, fmt.Errorf("options of the log: %w", err)
+	}
+	o = o.withDefaults()
+	l := &segmentLog{
+		env: e, o: o, mu: world.NewMutex(e.World),
+		queue: world.NewQueue[*upload](e.World, queueCapacity).Named("log uploads"),
+		room:  world.NewSemaphore(e.World, o.InFlight),
+	}
+	l.framer.blockSize = o.BlockSize
+	l.share.Store(o.InFlight)
+	l.spawn("log-flush", l.flush)
+	return l, nil
+}
+
+// queueCapacity is beyond what can be waiting: each upload in the queue holds at least one byte of a writer's share.
+const queueCapacity = 1 << 30
+
+// spawn starts a process of the log that Close waits for.
+func (l *segmentLog) spawn(name string, f func(ctx context.Context)) {
+	l.mu.Lock()
+	l.running++
+	l.mu.Unlock()
+	l.env.Spawn(name, func(ctx context.Context) error {
+		f(ctx)
+		l.mu.Lock()
+		l.running--
+		idle := l.idle
+		if l.running > 0 {
+			idle = nil
+		}
+		l.mu.Unlock()
+		if idle != nil {
+			idle.Open()
+		}
+		return nil
+	})
+}
+
+// Writer opens the log of a subtask.
+func (l *segmentLog) Writer(o WriterOptions) (Writer, error) {
+	w := &writer{
+		l: l, name: fmt.Sprintf("%d/%s", l.env.Attempt, o.Subtask), subtask: o.Subtask, groups: o.Range,
+		active: &changeSet{}, unblocked: world.NewLatch(l.env.World),
+	}
+	w.active.reset(0)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case o.Range.Empty():
+		return nil, fmt.Errorf("writer %s has no key groups", w.name)
+	case l.closed:
+		return nil, fmt.Errorf("writer %s: %w", w.name, ErrClosed)
+	case slices.Contains(l.names, w.name):
+		return nil, fmt.Errorf("writer %s was opened before", w.name)
+	}
+	l.names = append(l.names, w.name)
+	l.count(1)
+	return w, nil
+}
+
+// count adds n to the open writers, with mu held.
+func (l *segmentLog) count(n int) {
+	l.writers += n
+	l.share.Store(l.o.InFlight / int64(max(1, l.writers)))
+}
+
+// Close ends the log.
+func (l *segmentLog) Close(ctx context.Context) error {
+	l.mu.Lock()
+	l.closed = true
+	if l.running > 0 && l.idle == nil {
+		l.idle = world.NewLatch(l.env.World)
+	}
+	idle := l.idle
+	l.mu.Unlock()
+	l.queue.Close()
+	if idle != nil {
+		if err := idle.Wait(ctx); err != nil {
+			return fmt.Errorf("wait for uploads of the log: %w", err)
+		}
+	}
+	l.deleteDoomed(ctx)
+	return nil
+}
+
+// release is called, with mu held, when s may have become unneeded.
+func (l *segmentLog) release(w *writer, s *set) {
+	if s.needed() {
+		return
+	}
+	switch s.state {
+	case unsent:
+		if s.changes != nil {
+			w.waiting.Add(-s.raw)
+			l.recycle(s)
+		}
+	case stored:
+		o := s.part.object
+		if o.live--; o.live == 0 && !o.owned {
+			l.doomed = append(l.doomed, o.key)
+		}
+		s.part = nil
+		s.state = unsent
+	case sent: // the upload's end releases it
+	}
+}
+
+// recycle puts the memory of s on the free list, with mu held.
+func (l *segmentLog) recycle(s *set) {
+	if len(l.free) < maxFree && int64(cap(s.changes.arena)) <= 2*l.o.Preemptive {
+		l.free = append(l.free, s.changes)
+	}
+	s.changes = nil
+}
+
+// fresh returns an empty change set for about n changes, with mu held.
+func (l *segmentLog) fresh(n int) *changeSet {
+	c := &changeSet{}
+	if i := len(l.free) - 1; i >= 0 {
+		c, l.free = l.free[i], l.free[:i]
+	}
+	c.reset(n)
+	return c
+}
+
+// sweep starts a process that deletes what is doomed, unless there is none or one runs.
+func (l *segmentLog) sweep() {
+	l.mu.Lock()
+	start := len(l.doomed) > 0 && !l.deletes && !l.closed
+	l.deletes = l.deletes || start
+	l.mu.Unlock()
+	if start {
+		l.spawn("log-delete", l.deleteDoomed)
+	}
+}
+
+// deleteDoomed deletes until nothing is doomed or a delete fails; then the rest stays for the next time.
+func (l *segmentLog) deleteDoomed(ctx context.Context) {
+	for {
+		l.mu.Lock()
+		keys := l.doomed
+		l.doomed = nil
+		l.deletes = len(keys) > 0
+		l.mu.Unlock()
+		if len(keys) == 0 {
+			return
+		}
+		if failed := l.deleteKeys(ctx, keys); len(failed) > 0 {
+			l.mu.Lock()
+			l.doomed = append(l.doomed, failed...)
+			l.deletes = false
+			l.mu.Unlock()
+			return
+		}
+	}
+}
+
+// deleteKeys returns the keys that could not be deleted.
+func (l *segmentLog) deleteKeys(ctx context.Context, keys []string) (failed []string) {
+	if l.env.Failpoints.Hit(ctx, failpoint.LogDeleteBegin, l.env.Worker) != nil {
+		return keys
+	}
+	for i, d := range l.env.Bucket.Delete(l.info(ctx, 0), keys) {
+		if d.Err != nil {
+			failed = append(failed, keys[i])
+		}
+	}
+	if l.env.Failpoints.Hit(ctx, failpoint.LogDeleteEnd, l.env.Worker) != nil {
+		return nil
+	}
+	return failed
+}
+
+// retryDelay is how long a writer whose upload failed waits before it tries again without a checkpoint.
+func retryDelay(failures int) time.Duration {
+	return min(100*time.Millisecond<<min(failures, 6), 5*time.Second)
+}

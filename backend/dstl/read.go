@@ -1,0 +1,205 @@
+package dstl
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"statebench.dev/bench/backend"
+	"statebench.dev/bench/backend/store"
+	"statebench.dev/bench/internal/keygroup"
+	"statebench.dev/bench/internal/world"
+)
+
+// Sizes that decide between one request and several: a request costs about as much as this many bytes.
+const (
+	wholePart = 256 << 10 // a part up to here is fetched at once, whatever is needed of it
+	indexTail = 8 << 10   // first guess at where an index begins
+	blockGap  = 64 << 10  // blocks this close are fetched together
+)
+
+// Simulated cost of replaying, beside what the nested backend declares.
+const (
+	costPerChange = 200 * time.Nanosecond
+	costPerRead   = time.Nanosecond // a byte
+)
+
+// wanted is one part with what is to be read of it.
+type wanted struct {
+	ref    backend.ObjectRef
+	groups keygroup.Range
+}
+
+// fetched is the blocks of one part in memory.
+type fetched struct {
+	wanted
+	index  *section
+	blocks []block
+	bytes  [][]byte // of each block, header included
+	size   int64    // fetched from the store
+	err    error
+	done   *world.Latch
+}
+
+func (l *segmentLog) Read(ctx context.Context, refs []backend.ObjectRef, r keygroup.Range, v Visitor) (ReadStats, error) {
+	var parts []wanted
+	for _, ref := range refs {
+		if g := ref.Groups.Intersect(r); !g.Empty() {
+			parts = append(parts, wanted{ref: ref, groups: g})
+		}
+	}
+	inner, cancel := l.env.World.WithCancel(ctx)
+	group := world.NewGroup(l.env.World)
+	ahead := make([]*fetched, len(parts))
+	start := func(i int) {
+		f := &fetched{wanted: parts[i], done: world.NewLatch(l.env.World)}
+		ahead[i] = f
+		group.Go(inner, "log-fetch", func(ctx context.Context) error {
+			f.err = l.fetch(ctx, f)
+			f.done.Open()
+			return nil
+		})
+	}
+	for i := range min(l.o.Prefetch, len(parts)) {
+		start(i)
+	}
+	var stats ReadStats
+	err := func() error {
+		rp := replay{v: v}
+		for i := range parts {
+			f := ahead[i]
+			if err := f.done.Wait(ctx); err != nil {
+				return err
+			}
+			stats.Bytes += f.size
+			if n := i + l.o.Prefetch; n < len(parts) {
+				start(n)
+			}
+			n, err := rp.apply(f)
+			stats.Changes += n
+			if err != nil {
+				return fmt.Errorf("replay %s [%d,%d) from %s: %w", f.ref.Log, f.ref.From, f.ref.To, f.ref.Key, err)
+			}
+			ahead[i] = nil
+			l.env.World.Compute(ctx, time.Duration(n)*costPerChange+time.Duration(f.size)*costPerRead)
+		}
+		return nil
+	}()
+	cancel(context.Canceled)
+	if werr := group.Wait(ctx); err == nil {
+		err = werr
+	}
+	return stats, err
+}
+
+// fetch reads the index of a part and the blocks with wanted key groups and sequence numbers.
+func (l *segmentLog) fetch(ctx context.Context, f *fetched) error {
+	ctx = store.WithInfo(ctx, store.Info{Cause: "restore", Who: l.env.Worker, Attempt: l.env.Attempt})
+	var from int64 // where tail begins in the part
+	size := f.ref.Length
+	if size > wholePart {
+		from = size - indexTail
+	}
+	tail, err := l.get(ctx, f, from, size-from)
+	if err != nil {
+		return err
+	}
+	if n, err := sectionIndexSize(tail); err != nil {
+		return err
+	} else if need := n + sectionTail; need > int64(len(tail)) && need <= size {
+		from = size - need
+		if tail, err = l.get(ctx, f, from, need); err != nil {
+			return err
+		}
+	}
+	if f.index, err = decodeSection(tail, size); err != nil {
+		return err
+	}
+	if f.index.log != f.ref.Log || f.index.from > f.ref.From || f.index.to < f.ref.To {
+		return damaged("part holds %s [%d,%d)", f.index.log, f.index.from, f.index.to)
+	}
+	for _, b := range f.index.blocks {
+		if b.seq >= f.ref.From && b.seq < f.ref.To && b.first < f.groups.To && b.last >= f.groups.From {
+			f.blocks = append(f.blocks, b)
+		}
+	}
+	return l.fetchBlocks(ctx, f, tail, from)
+}
+
+// fetchBlocks fills f.bytes; have is what was read of the part from offset from on.
+func (l *segmentLog) fetchBlocks(ctx context.Context, f *fetched, have []byte, from int64) error {
+	for i := 0; i < len(f.blocks); {
+		at, n := f.blocks[i].offset, i+1
+		for n < len(f.blocks) && f.blocks[n].offset-(f.blocks[n-1].offset+f.blocks[n-1].length) <= blockGap {
+			n++
+		}
+		end := f.blocks[n-1].offset + f.blocks[n-1].length
+		data, base := have, from
+		if at < from {
+			var err error
+			if data, err = l.get(ctx, f, at, end-at); err != nil {
+				return err
+			}
+			base = at
+		}
+		for _, b := range f.blocks[i:n] {
+			f.bytes = append(f.bytes, data[b.offset-base:][:b.length])
+		}
+		i = n
+	}
+	return nil
+}
+
+// get reads n bytes of the part from offset off on.
+func (l *segmentLog) get(ctx context.Context, f *fetched, off, n int64) ([]byte, error) {
+	if f.ref.Offset < 0 || f.ref.Length < sectionTail || f.ref.Length > f.ref.Bytes {
+		return nil, damaged("reference to %d bytes at %d of %d", f.ref.Length, f.ref.Offset, f.ref.Bytes)
+	}
+	b, err := l.env.Bucket.GetRange(ctx, f.ref.Key, f.ref.Offset+off, n)
+	f.size += int64(len(b))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(b)) != n {
+		return nil, damaged("%d of %d bytes at %d", len(b), n, f.ref.Offset+off)
+	}
+	return b, nil
+}
+
+// replay applies fetched parts; it keeps its scratch memory between them.
+type replay struct {
+	v       Visitor
+	scratch []byte
+	change  Change
+}
+
+// apply hands the changes of f to the visitor and returns their number.
+func (p *replay) apply(f *fetched) (n int64, err error) {
+	if f.err != nil {
+		return 0, f.err
+	}
+	if len(f.blocks) == 0 {
+		return 0, nil
+	}
+	if err := p.v.States(f.index.states); err != nil {
+		return 0, err
+	}
+	for i, b := range f.blocks {
+		payload, err := decodeBlock(f.bytes[i], b, p.scratch)
+		if err != nil {
+			return n, err
+		}
+		if cap(payload) > cap(p.scratch) && f.bytes[i][20] == codecS2 {
+			p.scratch = payload[:cap(payload)]
+		}
+		f.bytes[i] = nil
+		err = eachChange(payload, f.groups, &p.change, func(c *Change) error {
+			n++
+			return p.v.Apply(c)
+		})
+		if err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}

@@ -1,0 +1,286 @@
+package dstl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"statebench.dev/bench/backend"
+	"statebench.dev/bench/internal/failpoint"
+	"statebench.dev/bench/internal/history"
+	"statebench.dev/bench/internal/keygroup"
+	"statebench.dev/bench/internal/world"
+)
+
+// writer is the log of one subtask. A closed change set is in sets while it is in the writer's range [lowest, seq), and in
+// the pins of the checkpoints that need it.
+type writer struct {
+	l       *segmentLog
+	name    string
+	subtask string
+	groups  keygroup.Range
+
+	active *changeSet // the loop's own
+	ended  bool       // the loop's own
+
+	waiting atomic.Int64 // bytes closed and not handed over
+	sent    atomic.Int64 // bytes handed over and not settled
+	hold    atomic.Bool  // no pre-emptive upload until the pending retry
+
+	// Guarded by the log's mutex.
+	states    []State
+	sets      []*set // in order, without a gap, up to seq
+	lowest    uint64
+	seq       uint64 // of the active set
+	pins      []*pin
+	closed    bool
+	failures  int          // uploads that failed in a row
+	unblocked *world.Latch // renewed when the writer blocks
+	blockedAt int64        // size of the active set when it did
+}
+
+var _ Writer = (*writer)(nil)
+
+func (w *writer) Name() string { return w.name }
+
+func (w *writer) Define(s State) {
+	w.l.mu.Lock()
+	defer w.l.mu.Unlock()
+	if !slices.ContainsFunc(w.states, func(k State) bool { return k.ID == s.ID }) {
+		w.states = append(w.states, s)
+	}
+}
+
+func (w *writer) Append(op Op, a backend.Addr, pos uint64, value []byte) error {
+	if w.ended || !w.groups.Contains(a.Group) || len(a.Key)+len(value) > maxBlock {
+		return w.refuse(a, value)
+	}
+	w.active.add(op, a, pos, value)
+	if size := w.active.size(); size+w.waiting.Load() >= w.threshold() || len(w.active.arena) > maxArena {
+		w.flushEarly()
+	}
+	return nil
+}
+
+// refuse says what is wrong with an append.
+func (w *writer) refuse(a backend.Addr, value []byte) error {
+	switch {
+	case w.ended:
+		return fmt.Errorf("append to %s: %w", w.name, ErrClosed)
+	case !w.groups.Contains(a.Group):
+		return fmt.Errorf("append to %s: key group %d is not in %v", w.name, a.Group, w.groups)
+	}
+	return fmt.Errorf("append to %s: change of %d bytes, %d at most", w.name, len(a.Key)+len(value), maxBlock)
+}
+
+// threshold is the size of unsent changes that starts an upload: what is configured, but no more than half of what would
+// block the writer.
+func (w *writer) threshold() int64 { return min(w.l.o.Preemptive, w.l.share.Load()/2) }
+
+// flushEarly hands over all that is unsent, unless that is off or has just failed.
+func (w *writer) flushEarly() {
+	if len(w.active.arena) > maxArena {
+		w.rollover()
+	}
+	if w.l.o.PreemptiveOff || w.hold.Load() {
+		return
+	}
+	w.rollover()
+	w.handUnsent()
+}
+
+// handUnsent hands all closed and unsent sets over, without a checkpoint.
+func (w *writer) handUnsent() {
+	w.l.mu.Lock()
+	var sets []*set
+	for _, s := range w.sets {
+		if s.state == unsent {
+			sets = append(sets, s)
+		}
+	}
+	u := w.hand(sets, 0)
+	w.l.mu.Unlock()
+	w.enqueue(u)
+}
+
+// hand makes an upload of sets, with the log's mutex held; nil for none. The caller enqueues it.
+func (w *writer) hand(sets []*set, checkpoint uint64) *upload {
+	if len(sets) == 0 {
+		return nil
+	}
+	u := &upload{w: w, sets: sets, checkpoint: checkpoint, framed: world.NewLatch(w.l.env.World), done: world.NewLatch(w.l.env.World)}
+	for _, s := range sets {
+		s.state, s.up = sent, u
+		u.bytes += s.raw
+	}
+	w.waiting.Add(-u.bytes)
+	w.sent.Add(u.bytes)
+	return u
+}
+
+func (w *writer) enqueue(u *upload) {
+	if u != nil && !w.l.queue.TryPut(u) {
+		w.l.settle(&batch{uploads: []*upload{u}}, ErrClosed)
+	}
+}
+
+// rollover closes the active set if it holds anything. Only the loop may call it.
+func (w *writer) rollover() {
+	if w.active.empty() || w.ended {
+		return
+	}
+	s := &set{changes: w.active, raw: max(1, w.active.size()), held: true}
+	w.l.mu.Lock()
+	defer w.l.mu.Unlock()
+	s.seq = w.seq
+	w.sets = append(w.sets, s)
+	w.seq++
+	w.waiting.Add(s.raw)
+	w.active = w.l.fresh(len(s.changes.entries))
+}
+
+func (w *writer) Next() uint64 {
+	w.rollover()
+	w.l.mu.Lock()
+	defer w.l.mu.Unlock()
+	return w.seq
+}
+
+func (w *writer) Truncate(ctx context.Context, to uint64) error {
+	if err := w.l.env.Failpoints.Hit(ctx, failpoint.LogTruncateBegin, w.subtask); err != nil {
+		return fmt.Errorf("truncate %s: %w", w.name, err)
+	}
+	w.l.mu.Lock()
+	if to > w.seq {
+		w.l.mu.Unlock()
+		return fmt.Errorf("truncate %s to %d, appended up to %d: %w", w.name, to, w.seq, ErrAhead)
+	}
+	moved := to > w.lowest
+	if moved {
+		n := int(to - w.lowest)
+		for _, s := range w.sets[:n] {
+			s.held = false
+			w.l.release(w, s)
+		}
+		w.sets = slices.Delete(w.sets, 0, n)
+		w.lowest = to
+	}
+	w.l.mu.Unlock()
+	if moved {
+		if err := w.l.env.Failpoints.Hit(ctx, failpoint.LogTruncateEnd, w.subtask); err != nil {
+			return fmt.Errorf("truncate %s: %w", w.name, err)
+		}
+		w.l.sweep()
+		w.l.env.Emit(ctx, history.Event{Kind: history.LogTruncated, Actor: w.subtask, Attempt: w.l.env.Attempt, To: int64(to)})
+	}
+	return nil
+}
+
+func (w *writer) Lowest() uint64 {
+	w.l.mu.Lock()
+	defer w.l.mu.Unlock()
+	return w.lowest
+}
+
+func (w *writer) Unsent() int64 {
+	return w.active.size() + w.waiting.Load() + w.sent.Load()
+}
+
+func (w *writer) Since(from uint64) int64 {
+	n := w.active.size()
+	w.l.mu.Lock()
+	defer w.l.mu.Unlock()
+	for _, s := range w.sets {
+		switch {
+		case s.seq < from:
+		case s.state == stored:
+			n += s.cost
+		default:
+			n += s.raw
+		}
+	}
+	return n
+}
+
+// backlog is the bytes that will leave without help of the loop.
+func (w *writer) backlog() int64 {
+	if w.l.o.PreemptiveOff {
+		return w.sent.Load()
+	}
+	return w.sent.Load() + w.waiting.Load()
+}
+
+func (w *writer) Blocked() bool {
+	own := int64(0)
+	if !w.l.o.PreemptiveOff {
+		own = w.active.size()
+	}
+	if w.ended || w.backlog()+own <= w.l.share.Load() {
+		return false
+	}
+	w.flushEarly()
+	if w.l.o.PreemptiveOff {
+		own = 0
+	} else {
+		own = w.active.size()
+	}
+	w.l.mu.Lock()
+	defer w.l.mu.Unlock()
+	if w.backlog()+own <= w.l.share.Load() {
+		return false
+	}
+	w.blockedAt = own
+	if w.unblocked.Opened() {
+		w.unblocked = world.NewLatch(w.l.env.World)
+	}
+	return true
+}
+
+func (w *writer) Unblocked() world.Waitable {
+	w.l.mu.Lock()
+	defer w.l.mu.Unlock()
+	return w.unblocked
+}
+
+// uploaded is called after one of the writer's uploads has ended.
+func (w *writer) uploaded(err error) {
+	w.l.mu.Lock()
+	var open *world.Latch
+	if w.closed || w.backlog()+w.blockedAt <= w.l.share.Load() {
+		open = w.unblocked
+	}
+	retry := false
+	if err == nil {
+		w.failures = 0
+	} else if !errors.Is(err, ErrClosed) && !w.closed && !w.l.o.PreemptiveOff && !w.hold.Load() {
+		retry = true
+		w.hold.Store(true)
+		w.failures++
+	}
+	failures := w.failures
+	w.l.mu.Unlock()
+	if open != nil {
+		open.Open()
+	}
+	if retry {
+		w.l.spawn("log-retry", func(ctx context.Context) { w.retry(ctx, failures) })
+	}
+}
+
+// retry hands the unsent sets over again after a while, if they still make up a pre-emptive upload.
+func (w *writer) retry(ctx context.Context, failures int) {
+	if w.l.env.World.Sleep(ctx, retryDelay(failures)) != nil {
+		return
+	}
+	w.hold.Store(false)
+	if w.waiting.Load() >= w.threshold() {
+		w.handUnsent()
+	}
+	// A blocked loop looks again: what it has not closed yet can be handed over now.
+	w.l.mu.Lock()
+	open := w.unblocked
+	w.l.mu.Unlock()
+	open.Open()
+}
