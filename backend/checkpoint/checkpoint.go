@@ -1,0 +1,65 @@
+// Package checkpoint is what the coordinator knows about checkpoints and keeps in the store: their metadata, the
+// coordinator log that decides which of them completed and who leads, and the registry of the objects they share.
+//
+// A checkpoint's metadata object is written first; the checkpoint is completed once the coordinator log says so, and not
+// before. The log consists of objects that are created only if absent, so of two leaders one loses a sequence number,
+// reads what stands there and steps down.
+//
+// Steps of use: OpenLog, Log.TakeOver, Log.Reserve; for each checkpoint Registry.Register as acknowledgements come in, a
+// put of Encode(metadata) under MetadataKey, Log.Complete, Store.Add, Log.Drop for what was subsumed, and last the deletion of
+// what Registry.UnregisterUnused returns. After a restart of the leader OpenLog finds the completed checkpoints, and
+// Restore fills the registry from their metadata.
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Prefixes of the keys in a run's part of the store.
+const (
+	LogPrefix      = "log/"   // log/<attempt>/...: segments of changelogs
+	BasePrefix     = "base/"  // base/<attempt>/...: snapshots of nested backends
+	MetadataPrefix = "meta/"  // meta/<id>-<term>
+	EntryPrefix    = "coord/" // coord/<sequence>: the coordinator log
+)
+
+// Errors of this package; compare with errors.Is.
+var (
+	// ErrFenced: another leader took a sequence number of the coordinator log; the caller must step down.
+	ErrFenced = errors.New("another leader wrote to the coordinator log")
+	// ErrVersion: the object was written by a newer version of this program.
+	ErrVersion = errors.New("unknown format version")
+)
+
+// MetadataKey is where the metadata of checkpoint id lies when the leader of the given term wrote it.
+func MetadataKey(id, term uint64) string {
+	return MetadataPrefix + strconv.FormatUint(id, 10) + "-" + strconv.FormatUint(term, 10)
+}
+
+// ParseMetadataKey is the reverse of MetadataKey.
+func ParseMetadataKey(key string) (id, term uint64, ok bool) {
+	rest, ok := strings.CutPrefix(key, MetadataPrefix)
+	a, b, dash := strings.Cut(rest, "-")
+	id, err := strconv.ParseUint(a, 10, 64)
+	term, terr := strconv.ParseUint(b, 10, 64)
+	return id, term, ok && dash && err == nil && terr == nil && MetadataKey(id, term) == key
+}
+
+// EntryKey is where entry seq of the coordinator log lies; keys sort as sequence numbers do.
+func EntryKey(seq uint64) string { return fmt.Sprintf("%s%012d", EntryPrefix, seq) }
+
+// parseEntryKey is the reverse of EntryKey.
+func parseEntryKey(key string) (seq uint64, ok bool) {
+	rest, ok := strings.CutPrefix(key, EntryPrefix)
+	seq, err := strconv.ParseUint(rest, 10, 64)
+	return seq, ok && err == nil && EntryKey(seq) == key
+}
+
+// AttemptPrefixes are the prefixes under which one attempt writes.
+func AttemptPrefixes(attempt uint64) []string {
+	a := strconv.FormatUint(attempt, 10) + "/"
+	return []string{LogPrefix + a, BasePrefix + a}
+}
