@@ -9,6 +9,7 @@ import (
 	"context"
 
 	"statebench.dev/bench/backend"
+	"statebench.dev/bench/backend/checkpoint"
 	"statebench.dev/bench/backend/store"
 	"statebench.dev/bench/internal/failpoint"
 	"statebench.dev/bench/internal/graph"
@@ -35,6 +36,9 @@ type Config struct {
 	// Reached, where set, is called by a source subtask after each batch with the number of distinct records that all sources
 	// together have emitted; it must be cheap and may unwind the process.
 	Reached func(ctx context.Context, emitted int64)
-	Digests bool   // record digests of restored state
-	Folder  string // for the workers' local disks in the real world; empty: in memory
+	// OnCompleted, where set, is called by the coordinator once per completed checkpoint, in order of ids, with what it
+	// names and what it names no more. It must not block.
+	OnCompleted func(c checkpoint.RefsChange)
+	Digests     bool   // record digests of restored state
+	Folder      string // for the workers' local disks in the real world; empty: in memory
 }

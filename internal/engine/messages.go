@@ -56,7 +56,7 @@ type Deploy struct {
 type SubtaskDeployment struct {
 	Operator  string
 	Index     int
-	Handles   []backend.StateHandle // overlapping the subtask's range, not yet narrowed
+	Handles   []backend.StateHandle // overlapping the subtask's range, narrowed to it
 	Parts     [][]byte
 	Positions []checkpoint.Position // source: the partitions it reads and where it starts; complete
 	Commit    []string              // sink: transactions of the restored checkpoint, to be committed again
@@ -94,6 +94,9 @@ type SubtaskFailed struct {
 	Index    int
 	Error    string
 	Injected bool
+	// Unreadable says that an object of the restored checkpoint is missing or damaged (store.ErrNotExist, store.ErrCorrupt):
+	// restoring it again would fail again, so an older one is tried.
+	Unreadable bool
 }
 
 // TriggerCheckpoint starts a barrier at each source subtask of the worker.
@@ -113,12 +116,23 @@ type Acknowledge struct {
 	Async      time.Duration
 }
 
+// Reasons of an aborted checkpoint; a Decline carries one of the first two.
+const (
+	ReasonDeclined      = "declined"      // a subtask could not take part
+	ReasonAsyncFailure  = "async-failure" // a subtask's or the coordinator's asynchronous part failed
+	ReasonExpired       = "expired"       // the timeout passed
+	ReasonSubsumed      = "subsumed"      // a newer one completed
+	ReasonAttemptFailed = "attempt-failed"
+	ReasonStopped       = "stopped"
+)
+
 // Decline says that a subtask cannot take part in a checkpoint.
 type Decline struct {
 	Checkpoint uint64
 	Operator   string
 	Index      int
-	Reason     string
+	Reason     string // ReasonDeclined or ReasonAsyncFailure; anything else counts as declined
+	Error      string // what happened
 }
 
 // CheckpointCompleted tells a worker's subtasks that a checkpoint completed, together with the newest one it subsumed.
