@@ -4,3 +4,129 @@
 // A test runs subtasks of one operator over a strict bucket in memory: it opens them, changes their state, takes
 // checkpoints, and opens them again with other key-group ranges. A model, plain Go maps, knows what must be there.
 package backendtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"statebench.dev/bench/backend"
+	"statebench.dev/bench/backend/store"
+	"statebench.dev/bench/internal/world"
+)
+
+// operator is the operator whose state the tests keep.
+const operator = "count"
+
+// Run tries the backends that factory makes. Each test calls it anew.
+func Run(t *testing.T, factory func(testing.TB) backend.Factory) {
+	for _, c := range []struct {
+		name string
+		max  int // parallelism
+		f    func(h *harness)
+	}{
+		{"Elements", 16, elements},
+		{"States", 16, states},
+		{"WrongUse", 16, wrongUse},
+		{"ScanOrder", 16, scanOrder},
+		{"DeletePrefix", 16, deletePrefix},
+		{"Append", 16, appendPositions},
+		{"PutAt", 16, putAt},
+		{"TypedState", 32, typedState},
+		{"EmptyState", 8, emptyState},
+		{"LargeValues", 8, largeValues},
+		{"SnapshotIsolation", 16, snapshotIsolation},
+		{"Rescale", 128, rescale},
+		{"ManyKeyGroups", 4096, rescale},
+		{"AbortAndPersistAgain", 16, abortAndPersistAgain},
+		{"StoreFailure", 16, storeFailure},
+		{"DamagedObject", 16, damagedObject},
+		{"MissingObject", 16, missingObject},
+		{"CloseWhilePersisting", 16, closeWhilePersisting},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for seed := range uint64(3) {
+				simulate(t, factory, seed, c.max, c.f)
+			}
+		})
+	}
+	t.Run("Model", func(t *testing.T) {
+		seeds := uint64(40)
+		if testing.Short() {
+			seeds = 8
+		}
+		for seed := range seeds {
+			simulate(t, factory, seed, 32, func(h *harness) { randomRun(h, 400) })
+		}
+	})
+	t.Run("RealWorld", func(t *testing.T) {
+		run(t, factory, world.NewReal(1), 1, 32, func(h *harness) { randomRun(h, 1500) })
+	})
+}
+
+func simulate(t *testing.T, factory func(testing.TB) backend.Factory, seed uint64, max int, f func(h *harness)) {
+	t.Helper()
+	run(t, factory, world.NewSim(world.SimOptions{Seed: seed}), seed, max, f)
+}
+
+func run(t *testing.T, factory func(testing.TB) backend.Factory, w world.World, seed uint64, max int, f func(h *harness)) {
+	t.Helper()
+	mem := store.NewMem()
+	h := &harness{w: w, factory: factory(t), mem: mem, bucket: mem, max: max, rng: w.Rand("backendtest")}
+	err := w.Run(func(ctx context.Context) error {
+		h.ctx = ctx
+		f(h)
+		return nil
+	})
+	if err != nil {
+		t.Errorf("seed %d: %v", seed, err)
+	}
+}
+
+// harness is what a test works with. A failed expectation panics: it unwinds the test's process, and the world reports it.
+type harness struct {
+	w       world.World
+	ctx     context.Context
+	factory backend.Factory
+	mem     *store.Mem
+	bucket  store.Bucket // what backends get: mem or something around it
+	max     int
+	rng     *rand.Rand
+	attempt uint64
+	id      uint64 // of the newest checkpoint
+}
+
+// ok wants no error.
+func (h *harness) ok(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// want wants cond.
+func (h *harness) want(cond bool, format string, args ...any) {
+	if !cond {
+		panic(fmt.Errorf(format, args...))
+	}
+}
+
+// refused wants an error.
+func (h *harness) refused(err error, what string) {
+	h.want(err != nil, "%s: no error", what)
+}
+
+// wants that err is one of kind and names key.
+func (h *harness) wantNamed(err, kind error, key string) {
+	h.want(errors.Is(err, kind), "error is %v, want one that is %v", err, kind)
+	h.want(strings.Contains(err.Error(), key), "error %q does not name %q", err, key)
+}
+
+// checkpointed is a completed checkpoint: where it lies and what must be in it.
+type checkpointed struct {
+	id      uint64
+	handles []backend.StateHandle
+	model   *model
+}

@@ -2,6 +2,7 @@ package backendtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"statebench.dev/bench/backend"
@@ -56,7 +57,7 @@ func (k *Worker) Events() []history.Event {
 // that nobody ended.
 func (k *Worker) Stop(ctx context.Context) error {
 	k.cancel(context.Canceled)
-	if err := k.spawns.Wait(ctx); err != nil {
+	if err := k.spawns.Wait(ctx); err != nil && !errors.Is(err, context.Canceled) {
 		return fmt.Errorf("spawned by %s: %w", k.Env.Worker, err)
 	}
 	if n := k.Domain.Procs(); n > 0 {
