@@ -24,7 +24,7 @@ const (
 
 	SourceRange Kind = "source-range" // Actor subtask, Attempt, Partition, From, To: positions emitted since the last such event
 	OutputFirst Kind = "output-first" // first record that reached the sink in an attempt
-	CaughtUp    Kind = "caught-up"    // Attempt: lag back at its level from before
+	CaughtUp    Kind = "caught-up"    // Attempt; From: since when (ns) the lag is back at its level from before, Dur: that level
 
 	SinkPrecommitted Kind = "sink-precommitted" // Checkpoint, Actor subtask, Records, Digest
 	SinkCommitted    Kind = "sink-committed"    // one per transaction: Checkpoint, Actor subtask, Records, Digest
@@ -35,7 +35,7 @@ const (
 	AttemptFailed  Kind = "attempt-failed"  // detected; Error, Text: cause (worker-lost, subtask-failed, rescale, ...), Actor: who
 	AttemptFenced  Kind = "attempt-fenced"  // all its processes have ended or are fenced
 
-	CheckpointTriggered Kind = "checkpoint-triggered" // Checkpoint, Planned
+	CheckpointTriggered Kind = "checkpoint-triggered" // Checkpoint, Planned; Reason: manual, rescale, ... for one outside the schedule, which has no Planned
 	CheckpointSkipped   Kind = "checkpoint-skipped"   // Planned, Reason
 	CheckpointAligned   Kind = "checkpoint-aligned"   // per subtask; Dur: alignment, From: start delay in ns
 	CheckpointSynced    Kind = "checkpoint-synced"    // per subtask; Dur: synchronous part
@@ -143,3 +143,12 @@ type GroupDigest struct {
 	Count    int64       `json:"count"`
 	Digest   string      `json:"digest"`
 }
+
+// Causes of an AttemptFailed or AttemptStarted event.
+const (
+	CauseSubmitted     = "submitted"
+	CauseWorkerLost    = "worker-lost"
+	CauseSubtaskFailed = "subtask-failed"
+	CauseRescale       = "rescale"
+	CauseDeployFailed  = "deploy-failed" // a subtask failed while it restored
+)

@@ -37,6 +37,7 @@ const (
 	ListingFile     = "listing.jsonl"
 	StatesFile      = "states.jsonl"
 	OutputFile      = "output.json"
+	CoordLogFile    = "coordlog.jsonl"
 	RefsFile        = "refs.jsonl"
 	SeriesFile      = "series.csv"
 	CheckpointsFile = "checkpoints.csv"

@@ -1,6 +1,8 @@
 package results
 
 import (
+	"fmt"
+
 	"statebench.dev/bench/backend/checkpoint"
 	"statebench.dev/bench/internal/keygroup"
 )
@@ -31,8 +33,8 @@ type Listed struct {
 	Error  string `json:"error,omitempty"`  // the object could not be read
 }
 
-// Restored is the kind of line in states.jsonl that says how a retained checkpoint's restore went; rows of Group follow it.
-// Exactly one of Restore and Group is set.
+// StateLine is a line of states.jsonl: how the restore of a retained checkpoint went, or the digest of one of its groups.
+// Exactly one of Restore and Group is set; a restore's line comes before those of its groups.
 type StateLine struct {
 	Checkpoint uint64       `json:"checkpoint"`
 	Restore    *RestoreLine `json:"restore,omitempty"`
@@ -59,6 +61,16 @@ type GroupLine struct {
 	// Differing lists elements that the model and the state do not share, hexadecimal, at most MaxDiffering of each kind.
 	Missing []string `json:"missing,omitempty"` // only in the model
 	Extra   []string `json:"extra,omitempty"`   // only in the state
+}
+
+// LogLine is one entry of the coordinator log, decoded in the verify phase.
+type LogLine struct {
+	Sequence   uint64 `json:"sequence"`
+	Kind       string `json:"kind"` // takeover, reserve, complete, drop
+	Term       uint64 `json:"term"`
+	Checkpoint uint64 `json:"checkpoint,omitempty"`
+	Meta       string `json:"meta,omitempty"` // complete: key of the metadata object
+	UpTo       uint64 `json:"upTo,omitempty"` // reserve: last id reserved
 }
 
 // MaxDiffering bounds the differing elements written for one group.
@@ -145,4 +157,27 @@ type SeriesRow struct {
 	Arm         string  `csv:"arm"`
 	World       string  `csv:"world"`
 	Profile     string  `csv:"profile"`
+}
+
+// RestoreLineOf is the evidence about one retained checkpoint.
+type RestoreLineOf struct {
+	Checkpoint uint64
+	RestoreLine
+	Groups []GroupLine
+}
+
+// GroupRestores puts the lines of a states file together by checkpoint, in order; a group without its restore's line wraps ErrDamaged.
+func GroupRestores(lines []StateLine) (all []RestoreLineOf, err error) {
+	for _, l := range lines {
+		switch {
+		case l.Restore != nil:
+			all = append(all, RestoreLineOf{Checkpoint: l.Checkpoint, RestoreLine: *l.Restore})
+		case l.Group != nil && len(all) > 0 && all[len(all)-1].Checkpoint == l.Checkpoint:
+			r := &all[len(all)-1]
+			r.Groups = append(r.Groups, *l.Group)
+		default:
+			return nil, fmt.Errorf("%w: a line about checkpoint %d stands before its restore", ErrDamaged, l.Checkpoint)
+		}
+	}
+	return all, nil
 }

@@ -1,0 +1,312 @@
+// Package audit opens what a run left in the store: it lists every object, reads the coordinator log, restores every
+// retained checkpoint and compares its state with the reference model. It writes evidence and concludes nothing: that is
+// validate's, from the files.
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sort"
+	"time"
+
+	"statebench.dev/bench/backend"
+	"statebench.dev/bench/backend/checkpoint"
+	"statebench.dev/bench/backend/store"
+	"statebench.dev/bench/internal/canon"
+	"statebench.dev/bench/internal/graph"
+	"statebench.dev/bench/internal/history"
+	"statebench.dev/bench/internal/keygroup"
+	"statebench.dev/bench/internal/results"
+	"statebench.dev/bench/internal/world"
+	"statebench.dev/bench/workloads"
+)
+
+// Cause marks the audit's requests in the object trace.
+const Cause = "audit"
+
+// Env is what an audit works on.
+type Env struct {
+	World   world.World
+	Bucket  store.Bucket // the run's objects
+	Backend backend.Factory
+	Job     *graph.Job
+	Model   workloads.Model // at the beginning of the source
+	// Listing, CoordLog and States take one value a line of the files of those names.
+	Listing, CoordLog, States func(v any) error
+}
+
+// Run writes the evidence of the verify phase. Damage in the store is evidence, not an error; an error means that
+// the evidence is not complete.
+func Run(ctx context.Context, e Env) error {
+	ctx = store.WithInfo(ctx, store.Info{Cause: Cause, Who: "run"})
+	if err := list(ctx, e); err != nil {
+		return err
+	}
+	retained, err := coordinatorLog(ctx, e)
+	if err != nil {
+		return err
+	}
+	for _, r := range retained {
+		if err := one(ctx, e, r); err != nil {
+			return fmt.Errorf("audit checkpoint %d: %w", r.ID, err)
+		}
+	}
+	return nil
+}
+
+// readers is how many objects are read at a time.
+const readers = 4
+
+// list writes a line for every object, with the checksum of what was read, and for every open upload.
+func list(ctx context.Context, e Env) error {
+	var all []store.Attributes
+	for a, err := range e.Bucket.List(ctx, "", "") {
+		if err != nil {
+			return fmt.Errorf("list the store: %w", err)
+		}
+		all = append(all, a)
+	}
+	lines := make([]results.Listed, len(all))
+	g := world.NewGroup(e.World)
+	for i := range min(readers, len(all)) {
+		g.Go(ctx, fmt.Sprintf("audit-read-%d", i), func(ctx context.Context) error {
+			for k := i; k < len(all); k += readers {
+				body, err := e.Bucket.Get(ctx, all[k].Key)
+				lines[k] = results.Listed{Key: all[k].Key, Bytes: int64(len(body)), CRC32C: store.CRC32C(body)}
+				if err != nil {
+					lines[k].Bytes, lines[k].Error = all[k].Size, err.Error()
+				}
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(ctx); err != nil {
+		return err
+	}
+	uploads, err := e.Bucket.Uploads(ctx, "")
+	if err != nil {
+		return fmt.Errorf("list open uploads: %w", err)
+	}
+	for _, u := range uploads {
+		lines = append(lines, results.Listed{Key: u.Key, Upload: u.ID})
+	}
+	for _, l := range lines {
+		if err := e.Listing(l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// retained is a checkpoint that the coordinator log holds as completed and not dropped.
+type retained struct {
+	ID  uint64
+	Key string
+}
+
+// coordinatorLog writes the log's entries and returns the retained checkpoints in order of id.
+func coordinatorLog(ctx context.Context, e Env) ([]retained, error) {
+	entries, err := checkpoint.ReadEntries(ctx, e.World, e.Bucket, 0)
+	if err != nil {
+		return nil, fmt.Errorf("read the coordinator log: %w", err)
+	}
+	kept := map[uint64]string{}
+	for _, x := range entries {
+		l := results.LogLine{Sequence: x.Seq, Kind: string(x.Kind), Term: x.Term}
+		switch x.Kind {
+		case checkpoint.Complete:
+			kept[x.ID] = x.Metadata
+			l.Checkpoint, l.Meta = x.ID, x.Metadata
+		case checkpoint.Drop:
+			delete(kept, x.ID)
+			l.Checkpoint = x.ID
+		case checkpoint.Reserve:
+			l.UpTo = x.ID
+		}
+		if err := e.CoordLog(l); err != nil {
+			return nil, err
+		}
+	}
+	var all []retained
+	for id, key := range kept { // order-free: sorted below
+		all = append(all, retained{id, key})
+	}
+	sort.Slice(all, func(i, j int) bool { return all[i].ID < all[j].ID })
+	return all, nil
+}
+
+// one writes the lines of one retained checkpoint.
+func one(ctx context.Context, e Env, r retained) error {
+	line := results.RestoreLine{MetaKey: r.Key, Objects: []checkpoint.ObjectUse{}}
+	body, err := e.Bucket.Get(ctx, r.Key)
+	var m *checkpoint.Metadata
+	if err == nil {
+		m, err = checkpoint.Decode(body)
+	}
+	if err != nil {
+		line.Error = fmt.Sprintf("metadata %s: %v", r.Key, err)
+		return e.States(results.StateLine{Checkpoint: r.ID, Restore: &line})
+	}
+	line.Parallelism, line.Positions = m.Parallelism, positions(e.Job, m)
+	line.Objects = append(line.Objects, checkpoint.ObjectUse{Key: r.Key, Bytes: int64(len(body)), CRC32C: store.CRC32C(body)})
+	line.Objects = append(line.Objects, named(m)...)
+	if err := e.Model.Advance(line.Positions); err != nil {
+		line.Error = fmt.Sprintf("the model cannot follow to positions %v: %v", line.Positions, err)
+		return e.States(results.StateLine{Checkpoint: r.ID, Restore: &line})
+	}
+	groups, err := restore(ctx, e, r.ID, m)
+	if err != nil && ctx.Err() != nil {
+		return err
+	}
+	if line.OK = err == nil; err != nil {
+		line.Error = err.Error()
+	}
+	if err := e.States(results.StateLine{Checkpoint: r.ID, Restore: &line}); err != nil {
+		return err
+	}
+	for i := range groups {
+		if err := e.States(results.StateLine{Checkpoint: r.ID, Group: &groups[i]}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// positions puts the positions of all source subtasks together.
+func positions(job *graph.Job, m *checkpoint.Metadata) []int64 {
+	n := 0
+	for _, node := range job.Nodes {
+		if node.Source != nil {
+			n = node.Source.Partitions()
+		}
+	}
+	at := make([]int64, n)
+	for _, s := range m.Subtasks {
+		for _, p := range s.Positions {
+			if p.Partition >= 0 && p.Partition < n {
+				at[p.Partition] = p.Next
+			}
+		}
+	}
+	return at
+}
+
+// named lists the distinct objects that a checkpoint's handles name, in order of key.
+func named(m *checkpoint.Metadata) []checkpoint.ObjectUse {
+	seen := map[string]checkpoint.ObjectUse{}
+	for _, s := range m.Subtasks {
+		if s.Keyed == nil {
+			continue
+		}
+		for _, refs := range [][]backend.ObjectRef{s.Keyed.Base, s.Keyed.Delta} {
+			for _, r := range refs {
+				seen[r.Key] = checkpoint.ObjectUse{Key: r.Key, Bytes: r.Bytes, CRC32C: r.CRC32C}
+			}
+		}
+	}
+	var all []checkpoint.ObjectUse
+	for _, o := range seen { // order-free: sorted below
+		all = append(all, o)
+	}
+	sort.Slice(all, func(i, j int) bool { return all[i].Key < all[j].Key })
+	return all
+}
+
+// restore opens every subtask's keyed state, one after the other, and digests each of its groups.
+func restore(ctx context.Context, e Env, id uint64, m *checkpoint.Metadata) (groups []results.GroupLine, err error) {
+	inner, cancel := e.World.WithCancel(ctx)
+	pool := world.NewGroup(e.World)
+	defer func() {
+		cancel(nil)
+		if e := pool.Wait(ctx); e != nil && !errors.Is(e, context.Canceled) {
+			err = errors.Join(err, e)
+		}
+	}()
+	b, err := e.Backend.ForWorker(inner, backend.WorkerEnv{
+		World: e.World, Bucket: e.Bucket, Worker: "audit", Attempt: m.Attempt,
+		Emit:  func(context.Context, history.Event) {},
+		Spawn: func(name string, f func(ctx context.Context) error) { pool.Go(inner, "audit-"+name, f) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range m.Subtasks {
+		if s.Keyed == nil {
+			continue
+		}
+		more, err := subtask(inner, e, b, &s)
+		if err != nil {
+			return groups, fmt.Errorf("restore %s-%d: %w", s.Operator, s.Index, err)
+		}
+		groups = append(groups, more...)
+	}
+	return groups, b.Close(inner)
+}
+
+// subtask restores one subtask's state and digests it.
+func subtask(ctx context.Context, e Env, b backend.Backend, s *checkpoint.SubtaskState) ([]results.GroupLine, error) {
+	keyed, err := b.Open(ctx, backend.OpenOptions{
+		Operator: s.Operator, Subtask: fmt.Sprintf("%s-%d", s.Operator, s.Index), Index: s.Index,
+		Range: s.Keyed.Range, Handles: []backend.StateHandle{*s.Keyed}, Loop: still{},
+	})
+	if err != nil {
+		return nil, err
+	}
+	var groups []results.GroupLine
+	for _, spec := range keyed.States() {
+		for g := s.Keyed.Range.From; g < s.Keyed.Range.To; g++ {
+			l, err := group(e, keyed, s.Operator, spec, g)
+			if err != nil {
+				return nil, errors.Join(err, keyed.Close(ctx))
+			}
+			if l.Count > 0 || len(l.Missing) > 0 {
+				groups = append(groups, l)
+			}
+		}
+	}
+	return groups, keyed.Close(ctx)
+}
+
+// group digests one state in one key group and, where it is not what the model has, lists differing elements.
+func group(e Env, keyed backend.Keyed, operator string, spec backend.StateSpec, g keygroup.ID) (results.GroupLine, error) {
+	d, err := backend.DigestGroup(keyed, spec, g)
+	if err != nil {
+		return results.GroupLine{}, err
+	}
+	l := results.GroupLine{Operator: operator, State: spec.Name, Group: g, Count: d.Count, Digest: d.String()}
+	var want canon.Digest
+	e.Model.Elements(operator, spec.Name, g, func(element []byte) { want.Add(element) })
+	if want == d {
+		return l, nil
+	}
+	in := map[string]bool{}
+	e.Model.Elements(operator, spec.Name, g, func(element []byte) { in[string(element)] = true })
+	err = backend.Elements(keyed, spec, g, func(key, namespace, value []byte) bool {
+		element := string(canon.Element(nil, spec.Name, key, namespace, value))
+		if in[element] {
+			delete(in, element)
+		} else if len(l.Extra) < results.MaxDiffering {
+			l.Extra = append(l.Extra, fmt.Sprintf("%x", element))
+		}
+		return true
+	})
+	var missing []string
+	for element := range in { // order-free: sorted below
+		missing = append(missing, fmt.Sprintf("%x", element))
+	}
+	sort.Strings(missing)
+	l.Missing = missing[:min(len(missing), results.MaxDiffering)]
+	return l, err
+}
+
+// still is the loop of state that is only read: nothing is uploaded or scheduled from it.
+type still struct{}
+
+var _ backend.Loop = still{}
+
+func (still) Async(string, func(ctx context.Context) error, func(error)) {}
+
+func (still) After(_ time.Duration, _ func()) {}
+
+func (still) Fail(error) {}

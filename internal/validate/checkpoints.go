@@ -1,0 +1,198 @@
+package validate
+
+import (
+	"strings"
+	"time"
+
+	"statebench.dev/bench/internal/history"
+	"statebench.dev/bench/internal/results"
+)
+
+// ends is C2: each triggered checkpoint ends once, completed or aborted with one reason, and completed is what the
+// coordinator log says and nothing else.
+type ends struct {
+	c         *Case
+	triggered map[uint64]int64 // id -> event
+	ended     map[uint64]string
+	completed map[uint64]int64
+	f         findings
+}
+
+func (j *ends) Observe(e *history.Event) {
+	switch e.Kind {
+	case history.CheckpointTriggered:
+		j.triggered[e.Checkpoint] = e.N
+	case history.CheckpointCompleted, history.CheckpointAborted:
+		if j.triggered[e.Checkpoint] == 0 {
+			j.f.add(e.N, "checkpoint %d ended as %s and was never triggered", e.Checkpoint, e.Kind)
+		}
+		if was := j.ended[e.Checkpoint]; was != "" {
+			j.f.add(e.N, "checkpoint %d ended as %s after it had ended as %s", e.Checkpoint, e.Kind, was)
+		}
+		j.ended[e.Checkpoint] = string(e.Kind)
+		if e.Kind == history.CheckpointCompleted {
+			j.completed[e.Checkpoint] = e.N
+		} else if e.Reason == "" {
+			j.f.add(e.N, "checkpoint %d was aborted without a reason", e.Checkpoint)
+		}
+	}
+}
+
+func (j *ends) Finish() Verdict {
+	if len(j.triggered) == 0 {
+		return inconclusive("no checkpoint was triggered")
+	}
+	if !j.c.Complete {
+		return unverified()
+	}
+	for _, id := range sortedKeys(j.triggered) {
+		if j.ended[id] == "" {
+			j.f.add(j.triggered[id], "checkpoint %d was triggered and never ended", id)
+		}
+	}
+	inLog := map[uint64]bool{}
+	for _, l := range j.c.CoordLog {
+		if l.Kind != "complete" {
+			continue
+		}
+		inLog[l.Checkpoint] = true
+		if j.completed[l.Checkpoint] == 0 {
+			j.f.add(0, "the coordinator log completes checkpoint %d (entry %d), the history does not", l.Checkpoint, l.Sequence)
+		}
+	}
+	refs := map[uint64]bool{}
+	for _, r := range j.c.Refs {
+		refs[r.Checkpoint] = true
+	}
+	for _, id := range sortedKeys(j.completed) {
+		if !inLog[id] {
+			j.f.add(j.completed[id], "checkpoint %d completed without an entry in the coordinator log", id)
+		}
+		if !refs[id] {
+			j.f.add(j.completed[id], "checkpoint %d completed without a line in %s", id, results.RefsFile)
+		}
+	}
+	return j.f.verdict("%d checkpoints ended once, %d of them completed in the coordinator log", len(j.triggered), len(j.completed))
+}
+
+// restorable is C3: every retained checkpoint can be restored, and as many as the plan retains are there.
+type restorable struct {
+	c         *Case
+	completed []uint64
+	subsumed  map[uint64]bool
+}
+
+func (j *restorable) Observe(e *history.Event) {
+	switch e.Kind {
+	case history.CheckpointCompleted:
+		j.completed = append(j.completed, e.Checkpoint)
+	case history.CheckpointSubsumed:
+		j.subsumed[e.Checkpoint] = true
+	}
+}
+
+func (j *restorable) Finish() Verdict {
+	if !j.c.Complete {
+		return unverified()
+	}
+	if len(j.completed) == 0 {
+		return inconclusive("no checkpoint completed")
+	}
+	var f findings
+	audited := map[uint64]bool{}
+	for _, r := range j.c.Restores {
+		audited[r.Checkpoint] = true
+		if !r.OK {
+			f.add(0, "retained checkpoint %d cannot be restored: %s", r.Checkpoint, r.Error)
+		}
+	}
+	retained := 0
+	for _, id := range j.completed {
+		if j.subsumed[id] {
+			continue
+		}
+		retained++
+		if !audited[id] {
+			f.add(0, "checkpoint %d completed, was never subsumed, and was not found in the store", id)
+		}
+	}
+	if want := min(j.c.Plan.Job.Checkpoint.Retain, len(j.completed)); retained != want {
+		f.add(0, "%d checkpoints are retained at the end, want %d", retained, want)
+	}
+	return f.verdict("all %d retained checkpoints can be restored", retained)
+}
+
+// fencing is C4: what belongs to a fenced attempt, a dead worker or a replaced leader changes nothing.
+type fencing struct {
+	c        *Case
+	attempt  uint64
+	trigger  map[uint64]uint64 // checkpoint -> attempt that it was triggered in
+	taken    int
+	downs    map[string][]down
+	requests int
+	f        findings
+}
+
+// down is a time at which a worker died, and the attempt it worked in.
+type down struct {
+	at      time.Duration
+	attempt uint64
+}
+
+func (j *fencing) Observe(e *history.Event) {
+	switch e.Kind {
+	case history.AttemptStarted:
+		if e.Attempt <= j.attempt {
+			j.f.add(e.N, "attempt %d was started after attempt %d", e.Attempt, j.attempt)
+		}
+		j.attempt = e.Attempt
+	case history.CheckpointTriggered:
+		j.trigger[e.Checkpoint] = e.Attempt
+	case history.CheckpointAckTaken:
+		j.taken++
+		if e.Reason == "" && e.Attempt < j.attempt {
+			j.f.add(e.N, "the coordinator took %s's acknowledgement of checkpoint %d from attempt %d while attempt %d was the newest", e.Actor, e.Checkpoint, e.Attempt, j.attempt)
+		}
+	case history.CheckpointCompleted:
+		if a, known := j.trigger[e.Checkpoint]; known && a < j.attempt {
+			j.f.add(e.N, "checkpoint %d of attempt %d completed after attempt %d had begun", e.Checkpoint, a, j.attempt)
+		}
+	case history.WorkerDown:
+		j.downs[e.Actor] = append(j.downs[e.Actor], down{e.At, j.attempt})
+	}
+}
+
+// Request looks for writes that a worker began after its death: the fence must have kept them from the store.
+func (j *fencing) Request(q *history.Request) {
+	j.requests++
+	if q.Applied == history.AppliedNo || (q.Op != history.OpPut && q.Op != history.OpDelete) {
+		return
+	}
+	for _, d := range j.downs[q.Who] {
+		if q.Attempt > 0 && q.Attempt <= d.attempt && q.Start > d.at {
+			j.f.add(0, "request %d: %s of %s by %s in attempt %d began at %v, after the worker had died at %v, and took effect",
+				q.Seq, q.Op, q.Key, q.Who, q.Attempt, q.Start, d.at)
+		}
+	}
+}
+
+func (j *fencing) Finish() Verdict {
+	term := uint64(0)
+	for _, l := range j.c.CoordLog {
+		if l.Kind == "takeover" {
+			term = max(term, l.Term)
+		} else if l.Term < term {
+			j.f.add(0, "entry %d of the coordinator log (%s) is of term %d, after the takeover of term %d", l.Sequence, l.Kind, l.Term, term)
+		}
+	}
+	deaths := 0
+	for _, d := range j.downs { // order-free: a sum
+		deaths += len(d)
+	}
+	return j.f.verdict("%d acknowledgements taken, none of a fenced attempt; %d requests, none applied for a dead worker (%d deaths)", j.taken, j.requests, deaths)
+}
+
+// ours tells whether a key belongs to the data of checkpoints.
+func ours(key string) bool {
+	return strings.HasPrefix(key, "log/") || strings.HasPrefix(key, "base/") || strings.HasPrefix(key, "meta/")
+}

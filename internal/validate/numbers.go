@@ -1,0 +1,139 @@
+package validate
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"statebench.dev/bench/backend/checkpoint"
+	"statebench.dev/bench/internal/history"
+	"statebench.dev/bench/internal/results"
+)
+
+// numbers is M1: the figures that the run reports are those that the history and the object trace give.
+type numbers struct {
+	c         *Case
+	triggered map[uint64]*history.Event
+	ended     map[uint64]*history.Event
+	skipped   int
+	order     []uint64 // of triggers
+	added     map[uint64]bytesAdded
+	recovered int
+	f         findings
+}
+
+// bytesAdded are the objects that a completed checkpoint names and the one before it did not.
+type bytesAdded struct {
+	base, log int64
+	logs      int64 // number of log objects
+}
+
+// framing bounds what a log object holds besides the parts that handles name: its head, its index and its foot.
+const framing = 64 << 10
+
+func newNumbers(c *Case) *numbers {
+	j := &numbers{c: c, triggered: map[uint64]*history.Event{}, ended: map[uint64]*history.Event{}, added: map[uint64]bytesAdded{}}
+	each(c.Refs, func(r checkpoint.RefsChange, _ map[string]checkpoint.ObjectUse) {
+		var b bytesAdded
+		for _, o := range r.Added {
+			switch {
+			case strings.HasPrefix(o.Key, "base/"):
+				b.base += o.Bytes
+			case strings.HasPrefix(o.Key, "log/"):
+				b.log += o.Bytes
+				b.logs++
+			}
+		}
+		j.added[r.Checkpoint] = b
+	})
+	return j
+}
+
+func (j *numbers) Observe(e *history.Event) {
+	c := *e
+	switch e.Kind {
+	case history.CheckpointTriggered:
+		j.triggered[e.Checkpoint] = &c
+		j.order = append(j.order, e.Checkpoint)
+	case history.CheckpointCompleted, history.CheckpointAborted:
+		j.ended[e.Checkpoint] = &c
+	case history.CheckpointSkipped:
+		j.skipped++
+	case history.AttemptFailed:
+		j.recovered++
+	}
+}
+
+func (j *numbers) Finish() Verdict {
+	rows, skipped := map[uint64]results.CheckpointRow{}, 0
+	for _, r := range j.c.checkpoints {
+		if r.Status == "skipped" {
+			skipped++
+			continue
+		}
+		id, err := strconv.ParseUint(r.ID, 10, 64)
+		if err != nil {
+			j.f.add(0, "%s has a row with id %q", results.CheckpointsFile, r.ID)
+			continue
+		}
+		rows[id] = r
+	}
+	if skipped != j.skipped {
+		j.f.add(0, "%s has %d skipped triggers, the history has %d", results.CheckpointsFile, skipped, j.skipped)
+	}
+	if len(rows) != len(j.triggered) {
+		j.f.add(0, "%s has %d checkpoints, the history has %d", results.CheckpointsFile, len(rows), len(j.triggered))
+	}
+	if len(j.c.recoveries) != j.recovered {
+		j.f.add(0, "%s has %d rows, the history has %d failed attempts", results.RecoveriesFile, len(j.c.recoveries), j.recovered)
+	}
+	before := true // the checkpoint before completed, so that this one's objects are those added against it
+	for _, id := range j.order {
+		e := j.ended[id]
+		completed := e != nil && e.Kind == history.CheckpointCompleted
+		if completed {
+			j.completed(id, rows[id], before)
+		}
+		before = completed
+	}
+	return j.f.verdict("%d checkpoints: durations, sizes and counts in %s are those of history, references and object trace", len(rows), results.CheckpointsFile)
+}
+
+// completed checks one row against the events and, where the checkpoint before completed too, against the references.
+func (j *numbers) completed(id uint64, row results.CheckpointRow, sizes bool) {
+	t, e := j.triggered[id], j.ended[id]
+	if d := e.At - t.At; d != e.Dur {
+		j.f.add(e.N, "checkpoint %d reports a duration of %v, from trigger to completion are %v", id, e.Dur, d)
+	}
+	if got := time.Duration(row.Duration.Value * float64(time.Millisecond)); row.Status != "completed" || (got-e.Dur).Abs() > time.Microsecond {
+		j.f.add(e.N, "checkpoint %d is %s with %v in %s, completed with %v in the history", id, row.Status, got, results.CheckpointsFile, e.Dur)
+	}
+	s := e.Sizes
+	if s == nil {
+		j.f.add(e.N, "checkpoint %d completed without sizes", id)
+		return
+	}
+	if s.Full != s.Base+s.Delta {
+		j.f.add(e.N, "checkpoint %d: full size %d is not base %d plus delta %d", id, s.Full, s.Base, s.Delta)
+	}
+	if int64(row.Full.Value) != s.Full || int64(row.Checkpointed.Value) != s.Checkpointed || int64(row.Materialized.Value) != s.Materialized ||
+		int64(row.Base.Value) != s.Base || int64(row.Delta.Value) != s.Delta || int64(row.Preemptive.Value) != s.Preemptive || int64(row.Objects.Value) != s.Objects {
+		j.f.add(e.N, "checkpoint %d: byte figures in %s differ from the history", id, results.CheckpointsFile)
+	}
+	if !sizes {
+		return
+	}
+	b := j.added[id]
+	if !j.c.Plan.Backend.Changelog.Enabled {
+		if s.Checkpointed != b.base {
+			j.f.add(e.N, "checkpoint %d reports %d bytes checkpointed, the objects it added have %d", id, s.Checkpointed, b.base)
+		}
+		return
+	}
+	if s.Materialized != b.base {
+		j.f.add(e.N, "checkpoint %d reports %d bytes materialized, the base objects it added have %d", id, s.Materialized, b.base)
+	}
+	if s.Checkpointed > b.log || b.log-s.Checkpointed > b.logs*framing {
+		j.f.add(e.N, "checkpoint %d reports %d log bytes first referenced, the %d log objects it added have %d", id, s.Checkpointed, b.logs, b.log)
+	}
+}
