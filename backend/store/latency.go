@@ -94,14 +94,14 @@ func (l *latent) first(median time.Duration) time.Duration {
 // transfer is the time that n bytes take from now on: on the own connection or until the shared bandwidth had its turn
 // for them, whichever is longer.
 func (l *latent) transfer(n int64) time.Duration {
-	own := time.Duration(float64(n) * l.model.PerByte * float64(time.Second))
+	own := time.Duration(math.Round(float64(n) * l.model.PerByte * float64(time.Second)))
 	if l.model.Bandwidth <= 0 || n == 0 {
 		return own
 	}
 	now := l.w.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.mu.free = max(l.mu.free, now) + time.Duration(float64(n)/l.model.Bandwidth*float64(time.Second))
+	l.mu.free = max(l.mu.free, now) + time.Duration(math.Round(float64(n)/l.model.Bandwidth*float64(time.Second)))
 	return max(own, l.mu.free-now)
 }
 

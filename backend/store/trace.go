@@ -57,6 +57,7 @@ type call struct {
 	write bool
 	done  bool
 	err   error
+	more  uint64        // rows beyond the first, with the numbers that follow
 	idle  time.Duration // time spent in the caller of a listing
 }
 
@@ -65,7 +66,7 @@ func (t *traced) begin(ctx context.Context, c *call, op, key string, put Info) c
 	i := put.over(InfoOf(ctx))
 	c.t = t
 	c.row = history.Request{
-		Seq: t.seq.Add(1), Start: t.w.Now(), Op: op, Key: key,
+		Seq: t.seq.Add(1+c.more) - c.more, Start: t.w.Now(), Op: op, Key: key,
 		Attempt: i.Attempt, Who: i.Who, Cause: i.Cause, Checkpoint: i.Checkpoint,
 	}
 	c.write = op == history.OpPut || op == history.OpAbort || op == history.OpDelete
@@ -170,7 +171,10 @@ func (t *traced) List(ctx context.Context, prefix, startAfter string) iter.Seq2[
 
 func (t *traced) Delete(ctx context.Context, keys []string) []Deleted {
 	var c call
-	first := t.seq.Add(uint64(len(keys))) - uint64(len(keys)) + 1
+	if len(keys) == 0 {
+		return t.in.Delete(ctx, keys)
+	}
+	c.more = uint64(len(keys) - 1)
 	ctx = t.begin(ctx, &c, history.OpDelete, "", Info{})
 	c.out.byKey = make(map[string]*effect, len(keys))
 	effects := make([]effect, len(keys))
@@ -182,7 +186,7 @@ func (t *traced) Delete(ctx context.Context, keys []string) []Deleted {
 		c.row.Duration = t.w.Now() - c.row.Start
 		for i, key := range keys {
 			row := c.row
-			row.Seq, row.Key = first+uint64(i), key
+			row.Seq, row.Key = c.row.Seq+uint64(i), key
 			var err error
 			if i < len(answers) {
 				err = answers[i].Err
