@@ -1,0 +1,178 @@
+package scenario
+
+import (
+	"fmt"
+	"strings"
+
+	"statebench.dev/bench/internal/plan"
+	"statebench.dev/bench/internal/registry"
+)
+
+// crossCheck looks at what several blocks say together. The blocks by themselves are right.
+func (l *loader) crossCheck(s *Scenario) {
+	job, workers := s.Job, s.Workers
+	at := l.placeOr("job.parallelism", "job", "phases")
+	if job.Parallelism > job.MaxParallelism {
+		l.fail(at, "parallelism must be 1 to %d, the maxParallelism, is %d", job.MaxParallelism, job.Parallelism)
+	}
+	if slots := workers.Count * workers.Slots; job.Parallelism > slots {
+		l.fail(at, "parallelism must be at most %d, the slots of %d workers with %d each, is %d", slots, workers.Count, workers.Slots, job.Parallelism)
+	}
+	l.armsDiffer(s)
+	parallelism := job.Parallelism
+	for _, p := range s.Phases {
+		most := parallelism
+		for _, r := range p.Rescales {
+			parallelism = r.To
+			most = max(most, parallelism)
+		}
+		l.spareWorkers(s, p, most)
+		l.triggersReached(s, p)
+		if len(s.Arms) > 1 {
+			l.comparable(p)
+		}
+	}
+}
+
+// placeOr is the place of the first path that stands in the file.
+func (l *loader) placeOr(paths ...string) Place {
+	for _, p := range paths {
+		if at, ok := l.places[p]; ok {
+			return at
+		}
+	}
+	return Place{Line: 1, Column: 1}
+}
+
+// spareWorkers warns when a crash leaves too few slots for the job.
+func (l *loader) spareWorkers(s *Scenario, p Phase, parallelism int) {
+	left := (s.Workers.Count - 1) * s.Workers.Slots
+	if left >= parallelism {
+		return
+	}
+	for _, f := range p.Faults {
+		e, err := s.tables.Faults.Find(f.Kind)
+		if err != nil || !e.New.Crash {
+			continue
+		}
+		until := "until it is back"
+		if f.For == 0 {
+			until = "until phase heal brings it back"
+		}
+		l.warn(f.place, "fault %s leaves %d slots on %d workers for parallelism %d: the job stands still %s",
+			f.ID, left, s.Workers.Count-1, parallelism, until)
+	}
+}
+
+// triggersReached warns when a trigger counts in the other measure than its phase and will hardly be reached.
+func (l *loader) triggersReached(s *Scenario, p Phase) {
+	rate := s.Workload.Rate
+	if rate == 0 {
+		return
+	}
+	check := func(at Place, what string, t plan.Trigger) {
+		seconds := plan.D(p.For).Seconds()
+		switch {
+		case t.Record != nil && p.For > 0 && float64(*t.Record) > rate*seconds:
+			l.warn(at, "%s comes at record %s, but phase %s has only about %.0f: %s at %s",
+				what, grouped(*t.Record), p.Name, rate*seconds, p.For, registry.Rate(rate))
+		case t.Time != nil && p.Records > 0 && plan.D(*t.Time).Seconds() > float64(p.Records)/rate:
+			l.warn(at, "%s comes after %s, but phase %s lasts only about %.1fs: %s records at %s",
+				what, *t.Time, p.Name, float64(p.Records)/rate, grouped(p.Records), registry.Rate(rate))
+		}
+	}
+	for _, f := range p.Faults {
+		check(f.place, "fault "+f.ID, f.At)
+	}
+	for i, r := range p.Rescales {
+		check(l.rescalePlace(p, i), r.ID, r.At)
+	}
+}
+
+func (l *loader) rescalePlace(p Phase, i int) Place {
+	return l.placeOr(fmt.Sprintf("%s.rescale[%d]", p.path, i), p.path)
+}
+
+// comparable warns when a phase cannot be compared between arms: what happens in it is not at the same place in each.
+func (l *loader) comparable(p Phase) {
+	if p.Discard || p.Until != "" {
+		return
+	}
+	for _, f := range p.Faults {
+		switch {
+		case f.Arms != nil:
+			l.warn(f.place, "phase %s is reported but not compared: fault %s is for some arms only", p.Name, f.ID)
+		case f.At.Event != "" || f.At.Time != nil:
+			l.warn(f.place, "phase %s is reported but not compared: fault %s is not placed by a record index or the start of the phase", p.Name, f.ID)
+		}
+	}
+	for i, r := range p.Rescales {
+		if r.At.Event != "" || r.At.Time != nil {
+			l.warn(l.rescalePlace(p, i), "phase %s is reported but not compared: %s is not placed by a record index or the start of the phase", p.Name, r.ID)
+		}
+	}
+	if p.For > 0 && len(p.Faults)+len(p.Rescales) > 0 {
+		l.warn(p.place, "phase %s is measured in time: its arms may see different records, so it is reported but not compared", p.Name)
+	}
+}
+
+// armsDiffer warns when an arm differs from the baseline in more than one key.
+func (l *loader) armsDiffer(s *Scenario) {
+	var base plan.Backend
+	for _, a := range s.Arms {
+		if a.Name == s.Baseline {
+			base = a.Backend
+		}
+	}
+	for _, a := range s.Arms {
+		if d := differences(base, a.Backend); len(d) > 1 {
+			l.warn(a.place, "arm %s differs from %s in %s: no difference in the results can be put down to one of them",
+				a.Name, s.Baseline, strings.Join(d, ", "))
+		}
+	}
+}
+
+// differences lists the keys in which two arms differ. A changelog that is off counts as one key, whatever its options.
+func differences(a, b plan.Backend) []string {
+	var out []string
+	add := func(differ bool, key string) {
+		if differ {
+			out = append(out, key)
+		}
+	}
+	add(a.Name != b.Name, "backend")
+	x, y := a.Changelog, b.Changelog
+	if !x.Enabled || !y.Enabled {
+		add(x.Enabled != y.Enabled, "changelog")
+		return out
+	}
+	add(x.Materialize != y.Materialize, "changelog.materialize.every")
+	add(x.Preemptive != y.Preemptive, "changelog.preemptive")
+	add(x.BatchDelay != y.BatchDelay, "changelog.batch.delay")
+	add(x.BatchSize != y.BatchSize, "changelog.batch.size")
+	add(x.InFlight != y.InFlight, "changelog.inFlight")
+	return out
+}
+
+// planCheck makes the plans and reports what is wrong with them as a whole.
+func (l *loader) planCheck(s *Scenario) {
+	s.effective = s.Workload.Options
+	if s.World == "sim" {
+		options, err := s.simulated()
+		if err != nil {
+			l.optionProblems(err, "sim", l.placeOr("sim"))
+			return
+		}
+		s.effective = options
+	}
+	plans, err := Plans(s)
+	if err != nil {
+		l.optionProblems(err, "", Place{Line: 1, Column: 1})
+		return
+	}
+	if check := s.Workload.info.Check; check != nil && len(plans) > 0 {
+		if err := check(&plans[0]); err != nil {
+			l.optionProblems(err, "workload", s.Workload.place)
+		}
+	}
+}

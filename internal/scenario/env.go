@@ -1,0 +1,285 @@
+package scenario
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"statebench.dev/bench/internal/plan"
+	"statebench.dev/bench/internal/registry"
+)
+
+// defaults is a scenario in which every setting has the value it takes when neither file nor flag gives one.
+func defaults(path string) *Scenario {
+	ms := func(n int) plan.Duration { return plan.Duration(time.Duration(n) * time.Millisecond) }
+	return &Scenario{
+		Path: path, World: "real",
+		Store:   plan.Store{Kind: "embedded", Profile: "local"},
+		Workers: plan.Workers{Count: 4, Slots: 2, Cores: 2, HeartbeatEvery: ms(1_000), HeartbeatTimeout: ms(5_000)},
+		Job: plan.Job{
+			Parallelism: 4, MaxParallelism: 128,
+			Checkpoint:   plan.Checkpoint{Interval: ms(1_000), Timeout: ms(30_000), Retain: 3, MaxConcurrent: 1},
+			RestartDelay: ms(100), BufferRecords: 512, Credits: 4, FlushEvery: ms(10),
+		},
+		Outer: Outer{Changelog: plan.Changelog{
+			Materialize: ms(20_000), Preemptive: 4 << 20, BatchDelay: ms(10), BatchSize: 10 << 20, InFlight: 100 << 20,
+		}},
+	}
+}
+
+// maxMax is the largest maximum parallelism: key groups are numbered in 16 bits, as in Flink.
+const maxMax = 1 << 15
+
+// env reads where the run takes place.
+func (l *loader) env(root object, s *Scenario) {
+	var env object
+	if f, ok := root.find("env"); ok {
+		env, _ = l.object(f.value, "env", "env", "env", "world", "store", "workers")
+	}
+	env.l = l
+	read(env, "world", &s.World, oneOf([]string{"real", "sim"}, nil))
+	if l.over.World != "" {
+		if err := checkWord("world", l.over.World, []string{"real", "sim"}, nil); err != nil {
+			l.flag("--world", "%s", err)
+		}
+		s.World, l.origins["env.world"] = l.over.World, "flag --world"
+	}
+	l.store(env, s)
+	if f, ok := env.find("workers"); ok {
+		if o, ok := l.object(f.value, "env.workers", "env.workers", "env.workers", "count", "slots", "cores", "heartbeat"); ok {
+			l.workers(o, s)
+		}
+	}
+}
+
+func (l *loader) workers(o object, s *Scenario) {
+	read(o, "count", &s.Workers.Count, whole(1, 1_000))
+	read(o, "slots", &s.Workers.Slots, whole(1, 1_000))
+	read(o, "cores", &s.Workers.Cores, whole(1, 1_000))
+	f, ok := o.find("heartbeat")
+	if !ok {
+		return
+	}
+	h, ok := l.object(f.value, f.path, "env.workers.heartbeat", "heartbeat", "every", "timeout")
+	if !ok {
+		return
+	}
+	read(h, "every", &s.Workers.HeartbeatEvery, positiveDuration)
+	read(h, "timeout", &s.Workers.HeartbeatTimeout, positiveDuration)
+	if s.Workers.HeartbeatTimeout <= s.Workers.HeartbeatEvery {
+		l.fail(h.at, "heartbeat timeout %s must be longer than every %s", s.Workers.HeartbeatTimeout, s.Workers.HeartbeatEvery)
+	}
+}
+
+// The words of env.store, and those that come later.
+func storeKinds() (now, later []string) {
+	return []string{"mem", "dir", "embedded"}, []string{"minio", "s3"}
+}
+func profiles() (now, later []string) { return []string{"local"}, []string{"s3-standard"} }
+
+// store reads which object store the run uses.
+func (l *loader) store(env object, s *Scenario) {
+	var kindAt Place
+	if f, ok := env.find("store"); ok {
+		if o, ok := l.object(f.value, "env.store", "env.store", "env.store", "kind", "profile"); ok {
+			if read(o, "kind", &s.Store.Kind, oneOf(storeKinds())) {
+				kindAt = l.places["env.store.kind"]
+			}
+			read(o, "profile", &s.Store.Profile, oneOf(profiles()))
+		}
+	}
+	if p := l.over.Profile; p != "" {
+		now, later := profiles()
+		if err := checkWord("profile", p, now, later); err != nil {
+			l.flag("--profile", "%s", err)
+		}
+		s.Store.Profile, l.origins["env.store.profile"] = p, "flag --profile"
+	}
+	l.storeFlag(s)
+	switch {
+	case s.World == "sim" && l.over.Store != "" && l.over.Store != "mem":
+		l.flag("--store", "the simulated world takes store mem only, not %q", l.over.Store)
+	case s.World == "sim" && s.Store.Kind != "mem":
+		if kindAt.Line > 0 {
+			s.Notes = append(s.Notes, "the simulated world uses store mem instead of "+s.Store.Kind)
+		}
+		s.Store.Kind, l.origins["env.store.kind"] = "mem", "simulated world"
+	case s.Store.Kind == "dir" && l.over.Store == "":
+		l.fail(kindAt, "store dir needs a folder, which the command line gives: --store dir:PATH")
+	}
+}
+
+// storeFlag applies --store.
+func (l *loader) storeFlag(s *Scenario) {
+	v := l.over.Store
+	if v == "" {
+		return
+	}
+	kind, folder, _ := strings.Cut(v, ":")
+	now, later := storeKinds()
+	if err := checkWord("store", kind, now, later); err != nil {
+		l.flag("--store", "%s", err)
+		return
+	}
+	switch {
+	case kind == "dir" && folder == "":
+		l.flag("--store", "dir needs a folder: dir:PATH")
+	case kind != "dir" && folder != "":
+		l.flag("--store", "%s takes nothing behind it, is %q", kind, v)
+	}
+	s.Store.Kind, l.origins["env.store.kind"] = v, "flag --store"
+}
+
+// job reads the engine's settings and the outer level of the backend.
+func (l *loader) job(root object, s *Scenario) {
+	f, ok := root.find("job")
+	if !ok {
+		return
+	}
+	o, ok := l.object(f.value, "job", "job", "job", "parallelism", "maxParallelism", "checkpoint", "restartDelay",
+		"bufferRecords", "credits", "flushEvery", "backend", "changelog")
+	if !ok {
+		return
+	}
+	read(o, "maxParallelism", &s.Job.MaxParallelism, whole(1, maxMax))
+	read(o, "parallelism", &s.Job.Parallelism, whole(1, s.Job.MaxParallelism))
+	read(o, "restartDelay", &s.Job.RestartDelay, duration)
+	read(o, "bufferRecords", &s.Job.BufferRecords, whole(1, 1<<16))
+	read(o, "credits", &s.Job.Credits, whole(1, 1<<10))
+	read(o, "flushEvery", &s.Job.FlushEvery, positiveDuration)
+	read(o, "backend", &s.Outer.Backend, l.backendName())
+	if c, ok := o.find("changelog"); ok {
+		l.changelog(c, "job", &s.Outer.Changelog)
+	}
+	if c, ok := o.find("checkpoint"); ok {
+		l.checkpoint(c, &s.Job.Checkpoint)
+	}
+}
+
+func (l *loader) checkpoint(f field, c *plan.Checkpoint) {
+	o, ok := l.object(f.value, f.path, "job.checkpoint", "checkpoint", "interval", "timeout", "minPause", "retain",
+		"maxConcurrent", "semantics")
+	if !ok {
+		return
+	}
+	read(o, "interval", &c.Interval, positiveDuration)
+	read(o, "timeout", &c.Timeout, positiveDuration)
+	read(o, "minPause", &c.MinPause, duration)
+	read(o, "retain", &c.Retain, whole(1, 1_000))
+	read(o, "maxConcurrent", &c.MaxConcurrent, whole(1, 16))
+	var semantics string
+	read(o, "semantics", &semantics, oneOf([]string{"exactly-once"}, []string{"at-least-once"}))
+	if c.MinPause > 0 && c.MaxConcurrent > 1 {
+		l.fail(l.places[o.path+".maxConcurrent"], "maxConcurrent must be 1 when there is a minPause, is %d", c.MaxConcurrent)
+	}
+}
+
+// backendName reads the name of a backend.
+func (l *loader) backendName() func(*loader, field) (string, error) {
+	return func(l *loader, f field) (string, error) {
+		s, err := text(l, f)
+		if err == nil && s == "lsm" && !slices.Contains(l.tables.Backends, s) {
+			return s, checkWord(f.key, s, l.tables.Backends, []string{"lsm"})
+		}
+		if err != nil {
+			return s, err
+		}
+		return known("backend", l.tables.Backends)(l, f)
+	}
+}
+
+// changelog reads a changelog block on top of the outer level's values. owner is what messages call its owner.
+func (l *loader) changelog(f field, owner string, c *plan.Changelog) {
+	o, ok := l.object(f.value, f.path, "changelog", "changelog of "+owner, "enabled", "materialize", "preemptive", "batch", "inFlight")
+	if !ok {
+		return
+	}
+	before := len(l.problems)
+	read(o, "enabled", &c.Enabled, truth)
+	read(o, "preemptive", &c.Preemptive, positiveBytes)
+	read(o, "inFlight", &c.InFlight, positiveBytes)
+	if m, ok := o.find("materialize"); ok {
+		if m, ok := l.object(m.value, m.path, "changelog.materialize", "materialize", "every"); ok {
+			read(m, "every", &c.Materialize, positiveDuration)
+		}
+	}
+	if b, ok := o.find("batch"); ok {
+		if b, ok := l.object(b.value, b.path, "changelog.batch", "batch", "delay", "size"); ok {
+			read(b, "delay", &c.BatchDelay, duration)
+			read(b, "size", &c.BatchSize, positiveBytes)
+		}
+	}
+	if len(l.problems) == before && c.InFlight < c.Preemptive {
+		l.fail(o.at, "inFlight %s must not be less than preemptive %s", registry.Bytes(c.InFlight), registry.Bytes(c.Preemptive))
+	}
+}
+
+// arms reads the variants and the baseline.
+func (l *loader) arms(root object, s *Scenario) {
+	f, ok := root.find("arms")
+	if !ok {
+		return
+	}
+	if !isMapping(f.value) {
+		l.fail(f.where, "arms must be a mapping from names to settings, is %s", kindOf(f.value))
+		return
+	}
+	for _, a := range l.entries(f.value, "arms", "arms") {
+		if !kebab.MatchString(a.key) {
+			l.fail(a.at, "arm %q must be in kebab-case: a-z, 0-9 and single hyphens", a.key)
+			continue
+		}
+		arm := Arm{Name: a.key, place: a.at, Backend: plan.Backend{Name: s.Outer.Backend, Changelog: s.Outer.Changelog}}
+		if o, ok := l.object(a.value, a.path, "arm", "arm "+a.key, "backend", "changelog"); ok {
+			read(o, "backend", &arm.Backend.Name, l.backendName())
+			if c, ok := o.find("changelog"); ok {
+				l.changelog(c, "arm "+a.key, &arm.Backend.Changelog)
+			}
+			if arm.Backend.Name == "" && !l.tried(a.path+".backend") && !l.tried("job.backend") {
+				l.fail(a.at, "arm %s has no backend; there are %s", a.key, strings.Join(l.tables.Backends, ", "))
+			}
+		}
+		s.Arms = append(s.Arms, arm)
+	}
+	if len(s.Arms) == 0 {
+		l.fail(f.where, "arms is empty; name at least one")
+		return
+	}
+	l.baseline(root, s)
+}
+
+func (s *Scenario) armNames() []string {
+	var names []string
+	for _, a := range s.Arms {
+		names = append(names, a.Name)
+	}
+	return names
+}
+
+// baseline reads which arm the others are compared with, and which arms --arm selects.
+func (l *loader) baseline(root object, s *Scenario) {
+	names := s.armNames()
+	switch {
+	case root.has("baseline"):
+		read(root, "baseline", &s.Baseline, func(l *loader, f field) (string, error) {
+			if word, err := text(l, f); err == nil && l.tried("arms."+word) {
+				return word, nil // an arm that could not be read exists all the same
+			}
+			return known("arm", names)(l, f)
+		})
+	case len(names) == 1:
+		s.Baseline = names[0]
+	case !l.tried("baseline"):
+		l.fail(l.places["arms"], "the scenario has several arms and no baseline; name one of %s", strings.Join(names, ", "))
+	}
+	s.Selected = names
+	if len(l.over.Arms) == 0 {
+		return
+	}
+	for _, a := range l.over.Arms {
+		if !slices.Contains(names, a) {
+			l.flag("--arm", "%s", &registry.UnknownError{What: "arm", Name: a, Nearest: registry.Nearest(a, names)})
+		}
+	}
+	s.Selected = slices.DeleteFunc(names, func(n string) bool { return !slices.Contains(l.over.Arms, n) })
+}
