@@ -247,7 +247,7 @@ func (s *counterSource) Read(partition int, index int64, r *graph.Record) (bool,
 // Due implements graph.Source.
 func (s *counterSource) Due(partition int, index int64) time.Duration {
 	if !s.paced {
-		return 0
+		return anyTime
 	}
 	return time.Duration(s.g.eventTime(partition, index))
 }

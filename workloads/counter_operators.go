@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"time"
 
 	"statebench.dev/bench/backend"
 	"statebench.dev/bench/internal/graph"
@@ -36,8 +37,8 @@ func (heldCodec) Decode(src []byte) (held, error) {
 	return held{count: binary.BigEndian.Uint64(src), payload: src[8:]}, nil
 }
 
-// noDue is the due time of a record that no source was to send: output of timers has no latency.
-const noDue = -1
+// anyTime is the due time of a record that may be sent at any time.
+const anyTime = -1
 
 // window is what a key has in one bucket of event time: records since it was opened, the elements of its list, and the
 // identity of its last record.
@@ -68,8 +69,9 @@ type countOperator struct {
 	list    *backend.ListState[uint64]
 	window  *backend.ValueState[window]
 	fired   *backend.ReducingState[int64]
-	ns      [8]byte // namespace of the current bucket
-	prefix  [8]byte // of the payload that the current record replaces
+	ns      [8]byte       // namespace of the current bucket
+	prefix  [8]byte       // of the payload that the current record replaces
+	latest  time.Duration // due time of the newest record: what made the watermark that fires a timer is about as old
 	out     graph.Record
 	sum     uint64
 	add     func(v uint64) bool // adds to sum; made once
@@ -77,7 +79,7 @@ type countOperator struct {
 
 // Open implements graph.Operator.
 func (c *countOperator) Open(_ context.Context, o graph.OperatorContext) (err error) {
-	c.o = o
+	c.o, c.latest = o, anyTime
 	c.add = func(v uint64) bool { c.sum += v; return true }
 	if c.value, err = backend.NewValue(o.State(), "value", heldCodec{}); err != nil {
 		return err
@@ -108,6 +110,7 @@ func (c *countOperator) Process(_ context.Context, r *graph.Record, out graph.Co
 	if err != nil {
 		return err
 	}
+	c.latest = max(c.latest, r.Due)
 	n := copy(c.prefix[:], before.payload) // the payload is borrowed until the next write
 	key := binary.BigEndian.Uint64(r.Key)
 	var count, replaced uint64
@@ -264,7 +267,7 @@ func (c *countOperator) OnTimer(_ context.Context, at int64, key []byte, out gra
 	}
 	c.out.Value = appendWords(c.out.Value[:0], k, uint64(w.records), c.sum)
 	c.out.Value = binary.BigEndian.AppendUint64(c.out.Value, uint64(bucket))
-	c.out.Due, c.out.Partition, c.out.Index, c.out.Tag, c.out.EventTime = noDue, int32(w.partition), w.index, tagWindow, at
+	c.out.Due, c.out.Partition, c.out.Index, c.out.Tag, c.out.EventTime = c.latest, int32(w.partition), w.index, tagWindow, at
 	return c.emit(k, out)
 }
 

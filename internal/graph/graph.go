@@ -81,7 +81,7 @@ type Source interface {
 	// Read fills r with record index of the partition, 0 <= index, appending to r.Key[:0] and r.Value[:0], and sets Hash, EventTime,
 	// Partition and Index. ok is false past the end of a finite source. Due is set by Due, not by Read.
 	Read(partition int, index int64, r *Record) (ok bool, err error)
-	// Due is when the record is to be sent, since the source began; it grows with index.
+	// Due is when the record is to be sent, since the source began; it grows with index. Negative: at any time.
 	Due(partition int, index int64) time.Duration
 	// Watermark is an event time that no record of the partition from index on is before. It grows with index.
 	Watermark(partition int, index int64) int64
