@@ -15,7 +15,9 @@ import (
 // elements is the state that changes lead to: (state, group, key) to value.
 type elements map[string]string
 
-func place(s backend.StateID, g keygroup.ID, key []byte) string { return fmt.Sprintf("%d/%d/%s", s, g, key) }
+func place(s backend.StateID, g keygroup.ID, key []byte) string {
+	return fmt.Sprintf("%d/%d/%s", s, g, key)
+}
 
 func (e elements) apply(op Op, s backend.StateID, g keygroup.ID, key []byte, pos uint64, value []byte) {
 	switch op {
@@ -86,6 +88,9 @@ func replayAll(b []byte, r keygroup.Range) (elements, error) {
 	e := elements{}
 	var c Change
 	for _, bl := range sec.blocks {
+		if bl.offset < 0 {
+			return nil, damaged("section begins behind its first block")
+		}
 		payload, err := decodeBlock(b[bl.offset:][:bl.length], bl, nil)
 		if err != nil {
 			return nil, err

@@ -24,8 +24,9 @@ import (
 //	log, name := uv length | bytes
 //
 // A section holds consecutive change sets of one writer; its blocks are sorted by sequence number, then key group. A
-// section can be read without the rest of the object: an ObjectRef names it by offset and length, its index says which
-// blocks hold which key groups, and each block and index has its own checksum.
+// section can be read without the rest of the object: an ObjectRef names it by offset and length, without the blocks of
+// earlier change sets that it does not need; its index says which blocks hold which key groups, and each block and index has
+// its own checksum.
 const (
 	version       = 1
 	headerSize    = 8
@@ -48,7 +49,7 @@ func checksum(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.
 type block struct {
 	seq         uint64
 	first, last keygroup.ID // inclusive
-	offset      int64       // in the section
+	offset      int64       // in the part; negative: before it
 	length      int64       // header included
 }
 
@@ -141,7 +142,8 @@ func sectionIndexSize(b []byte) (int64, error) {
 	return int64(binary.LittleEndian.Uint32(tail[4:])), nil
 }
 
-// decodeSection reads the index of a section of the given length; b is its end, with at least the index in it.
+// decodeSection reads the index of a section, of which a part of the given length is there, without blocks in front; b is
+// the end of it, with at least the index in it.
 func decodeSection(b []byte, length int64) (*section, error) {
 	size, err := sectionIndexSize(b)
 	if err != nil {
@@ -177,8 +179,12 @@ func decodeSection(b []byte, length int64) (*section, error) {
 	if s.bad || len(s.b) != 0 || sec.from >= sec.to {
 		return nil, damaged("index cannot be read")
 	}
-	if offset != length-sectionTail-size {
-		return nil, damaged("blocks of %d bytes do not fill their section", offset)
+	skip := offset - (length - sectionTail - size)
+	if skip < 0 {
+		return nil, damaged("blocks of %d bytes do not fill their part", offset)
+	}
+	for i := range sec.blocks {
+		sec.blocks[i].offset -= skip
 	}
 	return sec, nil
 }

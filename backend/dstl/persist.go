@@ -163,7 +163,7 @@ func (w *writer) result(p *pin) (Persisted, error) {
 			last = s.part
 			o := last.object
 			r.Refs = append(r.Refs, backend.ObjectRef{
-				Key: o.key, Bytes: o.bytes, CRC32C: o.crc, Offset: last.offset, Length: last.length,
+				Key: o.key, Bytes: o.bytes, CRC32C: o.crc, Offset: last.offset + s.at, Length: last.length - s.at,
 				Groups: w.groups, Log: w.name, From: s.seq,
 			})
 			if o.began == w && o.first == 0 {

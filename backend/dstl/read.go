@@ -120,6 +120,9 @@ func (l *segmentLog) fetch(ctx context.Context, f *fetched) error {
 	}
 	for _, b := range f.index.blocks {
 		if b.seq >= f.ref.From && b.seq < f.ref.To && b.first < f.groups.To && b.last >= f.groups.From {
+			if b.offset < 0 {
+				return damaged("part begins behind its first block")
+			}
 			f.blocks = append(f.blocks, b)
 		}
 	}

@@ -24,6 +24,7 @@ type set struct {
 	err     error   // of the last upload that failed
 
 	part *part // where it is, once framed
+	at   int64 // where its blocks begin in the part
 	cost int64 // its bytes in the object
 }
 

@@ -131,7 +131,8 @@ func (l *segmentLog) admit(b *batch) (left bool, err error) {
 	return left, nil
 }
 
-// frame writes b's object: for each writer, in the order in which they came, its change sets in runs without a gap.
+// frame writes b's object: for each writer, in the order in which they came, its change sets in runs without a gap. A run
+// ends where a checkpoint was cut, so that no reference has to name changes behind its end.
 func (l *segmentLog) frame(b *batch) {
 	l.mu.Lock()
 	var body []byte
@@ -156,9 +157,10 @@ func (l *segmentLog) frame(b *batch) {
 			}
 		}
 		slices.SortFunc(sets, func(a, b *set) int { return cmp.Compare(a.seq, b.seq) })
+		ends := u.w.pinEnds()
 		for len(sets) > 0 {
 			n := 1
-			for n < len(sets) && sets[n].seq == sets[n-1].seq+1 {
+			for n < len(sets) && sets[n].seq == sets[n-1].seq+1 && !slices.Contains(ends, sets[n].seq) {
 				n++
 			}
 			l.frameRun(b, u.w, sets[:n])
@@ -182,8 +184,10 @@ func (l *segmentLog) frameRun(b *batch, w *writer, sets []*set) {
 	p := &part{object: b.object, offset: sec.Offset, length: sec.Length}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	at := int64(0)
 	for i, s := range sets {
-		s.part, s.cost = p, sizes[i]
+		s.part, s.at, s.cost = p, at, sizes[i]
+		at += sizes[i]
 	}
 }
 

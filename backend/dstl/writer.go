@@ -244,6 +244,16 @@ func (w *writer) Unblocked() world.Waitable {
 	return w.unblocked
 }
 
+// pinEnds lists where checkpoints were cut.
+func (w *writer) pinEnds() (ends []uint64) {
+	w.l.mu.Lock()
+	defer w.l.mu.Unlock()
+	for _, p := range w.pins {
+		ends = append(ends, p.to)
+	}
+	return ends
+}
+
 // uploaded is called after one of the writer's uploads has ended.
 func (w *writer) uploaded(err error) {
 	w.l.mu.Lock()

@@ -1,0 +1,168 @@
+package changelog
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"statebench.dev/bench/backend"
+	"statebench.dev/bench/internal/failpoint"
+	"statebench.dev/bench/internal/history"
+	"statebench.dev/bench/internal/seed"
+)
+
+// materialization is a snapshot of the nested backend under way.
+type materialization struct {
+	id       uint64
+	upTo     uint64 // the log below is in it
+	snap     backend.Snapshot
+	started  atomic.Bool // the asynchronous part has begun, or will never
+	result   backend.Persisted
+	canceled bool
+}
+
+// release frees the snapshot if its asynchronous part has not begun, and keeps it from beginning.
+func (m *materialization) release() {
+	if m != nil && m.started.CompareAndSwap(false, true) {
+		m.snap.Release()
+	}
+}
+
+// schedule sets the timer of the first materialization: a part of the interval fixed by the subtask's name.
+func (k *keyed) schedule() {
+	if !k.b.o.MaterializeOff && k.loop != nil {
+		k.loop.After(offset(k.subtask, k.b.o.Materialize), k.tick)
+	}
+}
+
+// offset spreads subtasks evenly over [0, interval).
+func offset(subtask string, interval time.Duration) time.Duration {
+	return time.Duration(seed.Hash(0, "materialization/"+subtask) % uint64(interval))
+}
+
+// again sets the timer of the next materialization.
+func (k *keyed) again() {
+	if !k.ended.Load() {
+		k.loop.After(k.b.o.Materialize, k.tick)
+	}
+}
+
+// tick begins a materialization in the loop, unless the last one was not contained in a completed checkpoint yet, or there
+// is nothing to materialize.
+func (k *keyed) tick() {
+	if k.ended.Load() {
+		return
+	}
+	if k.running != nil || k.base.id > k.confirmed {
+		k.again()
+		return
+	}
+	upTo := k.log.Next()
+	if upTo <= k.cut && len(k.inherited) == 0 {
+		k.again()
+		return
+	}
+	m := &materialization{id: max(k.base.id, k.lastID) + 1, upTo: upTo}
+	k.lastID = m.id
+	k.emit(k.ctx, history.Event{Kind: history.MaterializationBegin, Count: int64(m.id), To: int64(upTo)})
+	err := k.b.env.Failpoints.Hit(k.ctx, failpoint.MaterializationBegin, k.subtask)
+	if err == nil {
+		m.snap, err = k.Keyed.Snapshot(k.ctx, m.id)
+	}
+	if err != nil {
+		k.loop.Fail(fmt.Errorf("materialization %d of %s: %w", m.id, k.subtask, err))
+		return
+	}
+	k.running = m
+	k.loop.Async("materialize", func(ctx context.Context) error { return k.upload(ctx, m) }, func(err error) { k.done(m, err) })
+}
+
+// upload is the asynchronous part.
+func (k *keyed) upload(ctx context.Context, m *materialization) error {
+	if !m.started.CompareAndSwap(false, true) {
+		m.canceled = true
+		return context.Canceled
+	}
+	points := k.b.env.Failpoints
+	e := history.Event{Kind: history.MaterializationUploadBegin, Count: int64(m.id)}
+	k.emit(ctx, e)
+	began := k.b.env.World.Now()
+	err := points.Hit(ctx, failpoint.MaterializationUploadBegin, k.subtask)
+	if err == nil {
+		if m.result, err = m.snap.Persist(ctx); err == nil {
+			if err = points.Hit(ctx, failpoint.MaterializationUploadEnd, k.subtask); err != nil || k.ended.Load() {
+				k.discard(ctx, k.freshOf(m))
+			}
+		}
+	}
+	m.snap.Release()
+	m.canceled = err != nil && ctx.Err() != nil
+	if err != nil {
+		return err
+	}
+	e.Kind, e.Bytes, e.Dur = history.MaterializationUploadEnd, m.result.Checkpointed, k.b.env.World.Now()-began
+	k.emit(ctx, e)
+	return nil
+}
+
+// done ends a materialization in the loop.
+func (k *keyed) done(m *materialization, err error) {
+	k.running = nil
+	if k.ended.Load() {
+		return
+	}
+	if err == nil {
+		if err = k.b.env.Failpoints.Hit(k.ctx, failpoint.MaterializationEnd, k.subtask); err != nil {
+			k.discard(k.ctx, k.freshOf(m))
+		}
+	}
+	if err == nil {
+		k.use(m)
+		k.again()
+		return
+	}
+	if aerr := k.Keyed.Aborted(k.ctx, m.id); aerr != nil {
+		k.loop.Fail(aerr)
+		return
+	}
+	if m.canceled {
+		k.again()
+		return
+	}
+	k.emit(k.ctx, history.Event{Kind: history.MaterializationFailed, Count: int64(m.id), Error: err.Error(), Injected: injected(err)})
+	if k.failures++; k.failures > k.b.o.Tolerated {
+		k.loop.Fail(fmt.Errorf("materialization %d of %s, failure %d in a row: %w", m.id, k.subtask, k.failures, err))
+		return
+	}
+	k.again()
+}
+
+// use makes m the base of the checkpoints that begin from now on.
+func (k *keyed) use(m *materialization) {
+	h := m.result.Handle
+	k.base = &base{
+		id: m.id, format: h.Backend, refs: h.Base, bytes: m.result.Checkpointed, objects: m.result.Objects, fresh: k.freshOf(m),
+	}
+	k.inherited, k.inheritedBytes, k.cut = nil, 0, m.upTo
+	k.failures = 0
+	k.finished++
+	if err := k.truncate(k.ctx); err != nil {
+		k.loop.Fail(err)
+	}
+}
+
+// freshOf lists the objects of m that the base before it does not have: nobody but m knows them.
+func (k *keyed) freshOf(m *materialization) []backend.ObjectRef {
+	old := make(map[string]bool, len(k.base.refs))
+	for _, r := range k.base.refs {
+		old[r.Key] = true
+	}
+	var fresh []backend.ObjectRef
+	for _, r := range m.result.Handle.Base {
+		if !old[r.Key] {
+			fresh = append(fresh, r)
+		}
+	}
+	return fresh
+}

@@ -1,0 +1,166 @@
+package changelog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"statebench.dev/bench/backend"
+	"statebench.dev/bench/backend/dstl"
+	"statebench.dev/bench/internal/keygroup"
+)
+
+// mutantDrop is a planted bug: a subtask that takes over another one's key groups loses one of them.
+const mutantDrop = "drop-key-group"
+
+// restore opens the nested backend from all bases, replays the deltas and returns the Keyed.
+func (b *Backend) restore(ctx context.Context, o backend.OpenOptions) (*keyed, error) {
+	k := &keyed{b: b, ctx: ctx, subtask: o.Subtask, operator: o.Operator, loop: o.Loop, base: &base{format: b.o.NestedName}}
+	handles := b.narrow(o)
+	bases := k.inherit(handles)
+	k.confirmed = k.base.id
+
+	stats := o.Restored
+	if stats == nil {
+		stats = &backend.RestoreStats{}
+	}
+	began := b.env.World.Now()
+	if err := k.openNested(ctx, o, bases, stats); err != nil {
+		return nil, err
+	}
+	stats.BaseTime = b.env.World.Now() - began
+	began = b.env.World.Now()
+	read, err := b.log.Read(ctx, k.inherited, o.Range, &replay{k: k})
+	stats.ReplayTime = b.env.World.Now() - began
+	stats.DeltaBytes, stats.ReplayedChanges = read.Bytes, read.Changes
+	if err != nil {
+		return nil, errors.Join(err, k.Close(ctx))
+	}
+	return k, nil
+}
+
+// narrow returns the handles cut down to the subtask's range.
+func (b *Backend) narrow(o backend.OpenOptions) []backend.StateHandle {
+	var out []backend.StateHandle
+	for _, h := range o.Handles {
+		n, ok := h.Narrow(o.Range)
+		if ok && b.env.Failpoints.Mutant(mutantDrop) && n.Range.Len() > 1 && foreign(h, o) {
+			n, ok = n.Narrow(keygroup.Range{From: n.Range.From, To: n.Range.To - 1})
+		}
+		if ok {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// foreign tells whether h was, in part, another subtask's.
+func foreign(h backend.StateHandle, o backend.OpenOptions) bool {
+	if h.Range != h.Range.Intersect(o.Range) {
+		return true
+	}
+	for _, r := range h.Delta {
+		if !strings.HasSuffix(r.Log, "/"+o.Subtask) {
+			return true
+		}
+	}
+	for _, r := range h.Base {
+		if !strings.Contains(r.Key, "/"+o.Subtask+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// inherit takes over base and deltas of the narrowed handles and returns the handles of the nested backend.
+func (k *keyed) inherit(handles []backend.StateHandle) (bases []backend.StateHandle) {
+	for _, h := range handles {
+		id := h.Materialization
+		if id == 0 && len(h.Base) > 0 {
+			id = h.Checkpoint // of the nested backend alone: its ids go on from there
+		}
+		k.base.id = max(k.base.id, id)
+		k.base.refs = append(k.base.refs, h.Base...)
+		k.inherited = append(k.inherited, h.Delta...)
+		if len(h.Base) > 0 {
+			k.base.format = h.Backend
+			bases = append(bases, backend.StateHandle{
+				Backend: h.Backend, Operator: h.Operator, Range: h.Range, Checkpoint: id, Base: h.Base,
+			})
+		}
+	}
+	for _, r := range k.inherited {
+		k.inheritedBytes += r.Length
+	}
+	return bases
+}
+
+// openNested opens the nested backend and the writer, and makes restored states known to both.
+func (k *keyed) openNested(ctx context.Context, o backend.OpenOptions, bases []backend.StateHandle, stats *backend.RestoreStats) error {
+	inner := o
+	inner.Handles, inner.Restored = bases, &backend.RestoreStats{}
+	inner.Names = func(n uint64) string { return fmt.Sprintf("base/%d/%s/%d", k.b.env.Attempt, o.Subtask, n) }
+	nested, err := k.b.nested.Open(ctx, inner)
+	if err != nil {
+		return err
+	}
+	stats.BaseBytes = inner.Restored.BaseBytes
+	positioned, ok := nested.(backend.Positioned)
+	if !ok {
+		return errors.Join(fmt.Errorf("nested backend %T cannot replay an append", nested), nested.Close(ctx))
+	}
+	k.Keyed, k.positioned = nested, positioned
+	if k.log, err = k.b.log.Writer(dstl.WriterOptions{Subtask: o.Subtask, Range: o.Range}); err != nil {
+		return errors.Join(err, nested.Close(ctx))
+	}
+	for _, spec := range nested.States() {
+		if _, err := k.Register(spec); err != nil {
+			return errors.Join(err, k.Close(ctx))
+		}
+	}
+	return nil
+}
+
+// replay applies logged changes to the nested backend.
+type replay struct {
+	k   *keyed
+	ids []backend.StateID // by the log's id; only those known are looked at
+	has []bool
+}
+
+var _ dstl.Visitor = (*replay)(nil)
+
+func (r *replay) States(states []dstl.State) error {
+	clear(r.has)
+	for _, s := range states {
+		id, err := r.k.Register(s.Spec)
+		if err != nil {
+			return err
+		}
+		for len(r.ids) <= int(s.ID) {
+			r.ids, r.has = append(r.ids, 0), append(r.has, false)
+		}
+		r.ids[s.ID], r.has[s.ID] = id, true
+	}
+	return nil
+}
+
+func (r *replay) Apply(c *dstl.Change) error {
+	if int(c.State) >= len(r.ids) || !r.has[c.State] {
+		return fmt.Errorf("change of unknown state %d", c.State)
+	}
+	a := backend.Addr{State: r.ids[c.State], Group: c.Group, Key: c.Key}
+	switch c.Op {
+	case dstl.OpPut:
+		return r.k.Keyed.Put(a, c.Value)
+	case dstl.OpDelete:
+		return r.k.Keyed.Delete(a)
+	case dstl.OpDeletePrefix:
+		return r.k.Keyed.DeletePrefix(a)
+	case dstl.OpAppend:
+		return r.k.positioned.PutAt(a, c.Pos, c.Value)
+	default:
+		return fmt.Errorf("change of unknown kind %d", c.Op)
+	}
+}

@@ -1,0 +1,71 @@
+package changelog
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"statebench.dev/bench/backend"
+	"statebench.dev/bench/internal/failpoint"
+)
+
+// snapshot is the state as of a barrier: the base and the deltas as they were then, and a pinned range of the log.
+type snapshot struct {
+	k         *keyed
+	id        uint64
+	from      uint64
+	base      *base
+	fresh     bool // it is the first with this base
+	inherited []backend.ObjectRef
+	ok        bool // a handle was made
+}
+
+// Snapshot implements backend.Keyed: it ends the active change set and pins the log from the base on.
+func (k *keyed) Snapshot(_ context.Context, id uint64) (backend.Snapshot, error) {
+	to, err := k.log.Cut(k.cut, id)
+	if err != nil {
+		return nil, err
+	}
+	k.records = append(k.records, record{id: id, from: k.cut, to: to, materialization: k.base.id})
+	s := &snapshot{k: k, id: id, from: k.cut, base: k.base, inherited: k.inherited}
+	k.base.used = true
+	if k.base.first == 0 {
+		k.base.first, s.fresh = id, true
+	}
+	return s, nil
+}
+
+// Persist implements backend.Snapshot.
+func (s *snapshot) Persist(ctx context.Context) (backend.Persisted, error) {
+	k, points := s.k, s.k.b.env.Failpoints
+	if err := points.Hit(ctx, failpoint.CheckpointUploadBegin, k.subtask); err != nil {
+		return backend.Persisted{}, fmt.Errorf("persist snapshot %d of %s: %w", s.id, k.subtask, err)
+	}
+	log, err := k.log.Persist(ctx, s.from, s.id)
+	if err != nil {
+		return backend.Persisted{}, err
+	}
+	if err := points.Hit(ctx, failpoint.CheckpointUploadEnd, k.subtask); err != nil {
+		return backend.Persisted{}, fmt.Errorf("persist snapshot %d of %s: %w", s.id, k.subtask, err)
+	}
+	s.ok = true
+	p := backend.Persisted{
+		Handle: backend.StateHandle{
+			Backend: s.base.format, Operator: k.operator, Range: k.Range(), Checkpoint: s.id, Materialization: s.base.id,
+			Base: slices.Clone(s.base.refs), Delta: slices.Concat(s.inherited, log.Refs),
+		},
+		Checkpointed: log.Bytes, Preemptive: log.Preemptive, Objects: log.Objects,
+	}
+	if s.fresh {
+		p.Materialized = s.base.bytes
+		p.Objects += s.base.objects
+	}
+	return p, nil
+}
+
+// Release implements backend.Snapshot. Without a handle the log need not keep anything for the checkpoint.
+func (s *snapshot) Release() {
+	if !s.ok {
+		s.k.log.Reset(s.id)
+	}
+}
