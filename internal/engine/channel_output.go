@@ -12,9 +12,10 @@ import (
 // producer is what the outputs of one loop share: its clock, its bell for credit, its meter.
 type producer struct {
 	world   world.World
-	records int           // per buffer at most
-	every   time.Duration // how long a partly filled buffer waits at most
-	now     time.Duration // as of the batch being processed
+	ctx     context.Context // of the loop, once it runs
+	records int             // per buffer at most
+	every   time.Duration   // how long a partly filled buffer waits at most
+	now     time.Duration   // as of the batch being processed
 	meter   *meter
 	bell    *world.Queue[struct{}]
 	wait    *world.WaitSet
@@ -27,14 +28,14 @@ func newProducer(w world.World, records int, every time.Duration, m *meter) *pro
 }
 
 // acquire takes an empty buffer of c, waiting for credit. That time is back-pressured.
-func (p *producer) acquire(ctx context.Context, c *channel) (*buffer, error) {
+func (p *producer) acquire(c *channel) (*buffer, error) {
 	b := c.acquire()
 	if b != nil {
 		return b, nil
 	}
 	began := p.world.Now()
 	for b == nil {
-		if _, err := p.wait.Wait(ctx, world.Never); err != nil {
+		if _, err := p.wait.Wait(p.ctx, world.Never); err != nil {
 			return nil, err
 		}
 		p.bell.TryTake()
@@ -48,7 +49,6 @@ func (p *producer) acquire(ctx context.Context, c *channel) (*buffer, error) {
 // output is one edge's channels from one subtask. It is used by the subtask's loop only.
 type output struct {
 	*producer
-	ctx   context.Context
 	max   int      // max parallelism
 	table []uint16 // key group -> place in chans; nil for a forward edge
 	chans []*channel
@@ -57,8 +57,9 @@ type output struct {
 	bytes int64     // sent so far
 }
 
-func newOutput(ctx context.Context, p *producer, exchange graph.Exchange, maxParallelism int, chans []*channel) *output {
-	o := &output{producer: p, ctx: ctx, max: maxParallelism, chans: chans, open: make([]*buffer, len(chans)), sent: make([]int64, len(chans))}
+func newOutput(l *loop, exchange graph.Exchange, chans []*channel) *output {
+	maxParallelism := l.a.w.cfg.Settings.MaxParallelism
+	o := &output{producer: l.producer, max: maxParallelism, chans: chans, open: make([]*buffer, len(chans)), sent: make([]int64, len(chans))}
 	if exchange == graph.Hash {
 		o.table = make([]uint16, maxParallelism)
 		for g := range o.table {
@@ -67,7 +68,7 @@ func newOutput(ctx context.Context, p *producer, exchange graph.Exchange, maxPar
 	}
 	for i, c := range chans {
 		o.sent[i] = noWatermark
-		c.attach(p.bell)
+		c.attach(l.producer.bell)
 	}
 	return o
 }
@@ -81,7 +82,7 @@ func (o *output) put(r *graph.Record) error {
 	b := o.open[i]
 	if b == nil {
 		var err error
-		if b, err = o.acquire(o.ctx, o.chans[i]); err != nil {
+		if b, err = o.acquire(o.chans[i]); err != nil {
 			return err
 		}
 		o.open[i] = b
@@ -142,11 +143,12 @@ func (f *fanout) soil() {
 }
 
 // advance notes a watermark, which goes out with the next flush.
-func (f *fanout) advance(watermark int64) {
+func (f *fanout) advance(watermark int64) error {
 	if watermark > f.watermark {
 		f.watermark = watermark
 		f.soil()
 	}
+	return nil
 }
 
 // flush sends everything that is open, and the watermark.

@@ -18,11 +18,12 @@ func newPool(w world.World, subtasks int) *pool {
 	return &pool{world: w, room: world.NewSemaphore(w, int64(2*subtasks+2))}
 }
 
-// start runs work in a process of g once there is room, unless ctx has ended by then, and calls after with its result. If the
-// work panics, died is called instead and the panic is g's. Nothing is called for a process that was killed.
+// start runs work in a process of g once there is room, unless ctx has ended by then, and calls after with its result or the cause
+// of that. If the work panics, died is called instead and the panic is g's. Nothing has an effect in a process that was killed.
 func (p *pool) start(ctx context.Context, g *world.Group, name string, work func(ctx context.Context) error, after func(error), died func()) {
 	g.Go(ctx, name, func(ctx context.Context) error {
-		if p.room.Acquire(ctx, 1) != nil {
+		if err := p.room.Acquire(ctx, 1); err != nil {
+			after(err)
 			return nil
 		}
 		defer p.room.Release(1)

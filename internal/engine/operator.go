@@ -1,0 +1,140 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"statebench.dev/bench/backend"
+	"statebench.dev/bench/backend/checkpoint"
+	"statebench.dev/bench/internal/graph"
+	"statebench.dev/bench/internal/keygroup"
+)
+
+// errNoTimers is returned to an operator that is not keyed.
+var errNoTimers = errors.New("timers need a keyed operator")
+
+// operator runs one instance of a node's user code and is its context.
+type operator struct {
+	s         *subtask
+	code      graph.Operator
+	out       downstream
+	ctx       context.Context // of the loop, for the user code
+	state     *backend.Context
+	timers    *timers
+	watermark int64
+	group     keygroup.ID
+}
+
+var (
+	_ taker                 = (*operator)(nil)
+	_ graph.OperatorContext = (*operator)(nil)
+)
+
+func newOperator(s *subtask, out downstream) *operator {
+	return &operator{s: s, code: s.node.Operator(), out: out, watermark: noWatermark}
+}
+
+func (o *operator) open(ctx context.Context) error {
+	o.ctx = ctx
+	if o.s.keyed != nil {
+		o.state = backend.NewContext(o.s.keyed)
+		var err error
+		if o.timers, err = newTimers(o.state); err != nil {
+			return err
+		}
+	}
+	// Operator state comes first, as in Flink, where a function is initialised before it is opened.
+	if f, ok := o.code.(graph.Stateful); ok && o.s.loop.a.d.Restored != 0 {
+		if err := f.RestoreOperatorState(ctx, o.s.d.Parts); err != nil {
+			return fmt.Errorf("restore operator state: %w", err)
+		}
+	}
+	if err := o.code.Open(ctx, o); err != nil {
+		return fmt.Errorf("open operator: %w", err)
+	}
+	return nil
+}
+
+func (o *operator) process(r *graph.Record, group keygroup.ID) error {
+	o.group = group
+	if o.state != nil {
+		o.state.SetKey(group, r.Key)
+	}
+	return o.code.Process(o.ctx, r, o.out)
+}
+
+// advance fires the timers that the watermark makes due before it passes the watermark on, so that what they emit is not late.
+func (o *operator) advance(watermark int64) error {
+	o.watermark = watermark
+	if err := o.fire(); err != nil {
+		return err
+	}
+	return o.out.advance(watermark)
+}
+
+// settle fires timers that were registered for a time that has been reached already: at the end of a batch, so that the state at a
+// barrier does not depend on when the watermark came last.
+func (o *operator) settle(time.Duration) error { return o.fire() }
+
+func (o *operator) fire() error {
+	if o.timers == nil || !o.timers.due(o.watermark) {
+		return nil
+	}
+	return o.timers.fire(o.watermark, func(at int64, key []byte, group keygroup.ID) error {
+		o.group = group
+		return o.code.OnTimer(o.ctx, at, key, o.out)
+	})
+}
+
+func (o *operator) retire() { o.out.retire() }
+
+func (o *operator) snapshot(ctx context.Context, _ uint64, part *checkpoint.SubtaskState) error {
+	f, ok := o.code.(graph.Stateful)
+	if !ok {
+		return nil
+	}
+	parts, err := f.SnapshotOperatorState(ctx)
+	if err != nil {
+		return fmt.Errorf("snapshot operator state: %w", err)
+	}
+	part.Parts = parts
+	return nil
+}
+
+func (o *operator) completed(context.Context, uint64) error { return nil }
+
+// State implements graph.OperatorContext.
+func (o *operator) State() *backend.Context { return o.state }
+
+// RegisterTimer implements graph.OperatorContext.
+func (o *operator) RegisterTimer(at int64) error {
+	if o.timers == nil {
+		return errNoTimers
+	}
+	return o.timers.register(at)
+}
+
+// DeleteTimer implements graph.OperatorContext.
+func (o *operator) DeleteTimer(at int64) error {
+	if o.timers == nil {
+		return errNoTimers
+	}
+	return o.timers.delete(at)
+}
+
+// Watermark implements graph.OperatorContext.
+func (o *operator) Watermark() int64 { return o.watermark }
+
+// Subtask implements graph.OperatorContext.
+func (o *operator) Subtask() int { return o.s.d.Index }
+
+// Parallelism implements graph.OperatorContext.
+func (o *operator) Parallelism() int { return o.s.loop.a.d.Parallelism }
+
+// MaxParallelism implements graph.OperatorContext.
+func (o *operator) MaxParallelism() int { return o.s.loop.a.w.cfg.Settings.MaxParallelism }
+
+// KeyGroup implements graph.OperatorContext.
+func (o *operator) KeyGroup() keygroup.ID { return o.group }
