@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -73,28 +74,30 @@ func stepped(l *loader, f field) (float64, error) {
 	if !isMapping(f.value) {
 		return rate(l, f)
 	}
-	for _, steps := range l.entries(f.value, f.path, "rate") {
-		list, ok := steps.value.(*ast.SequenceNode)
-		if steps.key != "steps" || !ok || len(list.Values) == 0 {
-			break
-		}
-		if len(list.Values) > 1 {
-			return 0, fmt.Errorf("a rate of several steps %s", notYet)
-		}
-		step, ok := l.resolve(list.Values[0]).(*ast.SequenceNode)
-		if !ok || len(step.Values) != 2 {
-			break
-		}
-		if start, err := registry.ParseDuration(step.Values[0].GetToken().Value); err != nil || start != 0 {
-			return 0, fmt.Errorf("the first step of a rate must begin at 0s")
-		}
-		value := l.resolve(step.Values[1])
-		if value == nil {
-			break
-		}
-		return rate(l, field{key: f.key, value: value})
+	wrong := fmt.Errorf("rate must be like 40_000/s or {steps: [[0s, 40_000/s]]}")
+	fields := l.entries(f.value, f.path, "rate")
+	if len(fields) != 1 || fields[0].key != "steps" {
+		return 0, wrong
 	}
-	return 0, fmt.Errorf("rate must be like 40_000/s or {steps: [[0s, 40_000/s]]}")
+	list, ok := fields[0].value.(*ast.SequenceNode)
+	if !ok || len(list.Values) == 0 {
+		return 0, wrong
+	}
+	if len(list.Values) > 1 {
+		return 0, fmt.Errorf("a rate of several steps %s", notYet)
+	}
+	step, ok := l.resolve(list.Values[0]).(*ast.SequenceNode)
+	if !ok || len(step.Values) != 2 {
+		return 0, wrong
+	}
+	start, value := l.resolve(step.Values[0]), l.resolve(step.Values[1])
+	if start == nil || value == nil {
+		return 0, wrong
+	}
+	if d, err := registry.ParseDuration(start.GetToken().Value); err != nil || d != 0 {
+		return 0, fmt.Errorf("the first step of a rate must begin at 0s")
+	}
+	return rate(l, field{key: f.key, value: value})
 }
 
 // workloadOptions reads the rest of the block, which belongs to the workload.
@@ -312,9 +315,9 @@ func (l *loader) input(s *Scenario, path string) (plan.Input, error) {
 	if err != nil {
 		return in, fmt.Errorf("file %q cannot be read: %w", path, err)
 	}
-	defer f.Close()
 	sum := sha256.New()
 	in.Bytes, err = io.Copy(sum, f)
+	err = errors.Join(err, f.Close())
 	if err != nil {
 		return in, fmt.Errorf("file %q cannot be read: %w", path, err)
 	}
