@@ -7,7 +7,6 @@ import (
 	"iter"
 	"math"
 	"sort"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -212,7 +211,7 @@ func (m *Mem) BeginUpload(ctx context.Context, key string, part []byte) (Upload,
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.mu.begun++
-	id := strconv.FormatUint(m.mu.begun, 10)
+	id := fmt.Sprintf("%016x", m.mu.begun) // ids sort in the order of beginning
 	m.mu.uploads[id] = memUpload{key: key, part: bytes.Clone(part)}
 	return Upload{Key: key, ID: id}, nil
 }

@@ -104,15 +104,6 @@ func (s served) Close() error {
 	return err
 }
 
-// BeginUpload implements store.MultipartBeginner.
-func (s served) BeginUpload(ctx context.Context, key string, part []byte) (store.Upload, error) {
-	b, ok := s.Bucket.(store.MultipartBeginner)
-	if !ok {
-		return store.Upload{}, errors.ErrUnsupported
-	}
-	return b.BeginUpload(ctx, key, part)
-}
-
 func openEmbedded(ctx context.Context, o embedded.Options) (store.Bucket, Description, error) {
 	server, err := embedded.Start(ctx, o)
 	if err != nil {
