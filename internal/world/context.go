@@ -273,7 +273,9 @@ func (w *common) WithCancel(ctx context.Context) (context.Context, context.Cance
 
 func (w *common) WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	s, above := w.scopeBelow(ctx)
-	if at := later(w.k.now(), d); at < s.deadline {
+	if d <= 0 {
+		s.cancel(context.DeadlineExceeded, nil, above)
+	} else if at := later(w.k.now(), d); at < s.deadline {
 		s.deadline = at
 		s.mu.Lock()
 		if s.mu.err == nil {

@@ -156,12 +156,12 @@ func (s *Sim) Run(f func(ctx context.Context) error) error {
 	if err := s.watch(done); err != nil {
 		return err
 	}
+	if s.fatal != nil && main.result == ErrKilled {
+		main.result = nil // by the end of the run
+	}
 	err := s.result(main.result)
 	if s.fatal != nil {
-		if err == nil || errors.Is(err, ErrKilled) || errors.Is(err, context.Canceled) {
-			return s.fatal
-		}
-		return errors.Join(s.fatal, err)
+		err = errors.Join(s.fatal, err)
 	}
 	return err
 }

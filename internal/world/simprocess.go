@@ -133,8 +133,8 @@ func (s *Sim) compute(c *caller, cost time.Duration) {
 	if p == nil || cost <= 0 {
 		return
 	}
-	if p.debt += cost; p.debt < s.o.Quantum {
-		return
+	if p.debt += cost; p.debt < s.o.Quantum || p.locks > 0 {
+		return // what is done under a mutex is paid later
 	}
 	d := p.dom
 	if c.c != nil {

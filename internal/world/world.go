@@ -51,17 +51,21 @@ type World interface {
 	// gives a new generator with the same draws. A generator is not safe for concurrent use.
 	Rand(name string) *rand.Rand
 	// Run makes f the main process and returns its error once every process has ended. It is called once. When f returns
-	// before other processes do, their contexts are cancelled. A panic in a process becomes a *PanicError.
+	// before other processes do, their contexts are cancelled. A panic in a process becomes a *PanicError, which Run
+	// returns unless a Group has. A simulated run also ends with ErrDeadlock or ErrRunaway, which name the processes, and
+	// a real one with ErrStuck if processes outlive their cancellation for a minute.
 	Run(f func(ctx context.Context) error) error
-	// Go starts a process in ctx's domain. Its error or panic, unless it is a kill or the cancellation of ctx, ends Run with that error.
-	// Prefer Group.Go where somebody waits for the result.
+	// Go starts a process in ctx's domain; if that is dead, it never runs. Its error or panic, unless it is a kill or the
+	// cancellation of ctx, ends Run with that error. Prefer Group.Go where somebody waits for the result.
 	Go(ctx context.Context, name string, f func(ctx context.Context) error)
 	// Sleep waits for d, or until ctx is done and then returns context.Cause(ctx). d <= 0 yields once.
 	Sleep(ctx context.Context, d time.Duration) error
 	// Compute declares CPU work of the given cost. In the simulated world it takes one core of ctx's domain for that
-	// long, in the real world it does nothing.
+	// long, also when ctx is done; small costs are collected first (SimOptions.Quantum), so that a call per batch is
+	// cheap. In the real world it does nothing.
 	Compute(ctx context.Context, cost time.Duration)
 	// WithCancel and WithTimeout are the only sources of contexts; cancelling wakes every process parked under it.
+	// context.WithValue may be put on top, context.Cause works, the function AfterFunc replaces context.AfterFunc.
 	WithCancel(ctx context.Context) (context.Context, context.CancelCauseFunc)
 	WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc)
 	// NewDomain creates a killable unit. Names are unique in a world; a second use of a name panics.
