@@ -11,7 +11,9 @@ import (
 const MutantsBuilt = true
 
 // mutants are the armed planted bugs of a set.
-type mutants struct{ armed atomic.Pointer[map[string]bool] }
+type mutants struct {
+	armed atomic.Pointer[map[string]bool]
+}
 
 // ArmMutant switches the planted bug called name on for this set. Which names mean something is up to the code that
 // asks; a name nobody asks for does nothing.
