@@ -209,10 +209,11 @@ func (e *Endpoint) TryTake(ctx context.Context) (Message, bool) {
 // accept checks the fencing token of a message, and whether its sender still lives: a crash leaves nothing behind that
 // was still on its way.
 func (e *Endpoint) accept(ctx context.Context, m Message) bool {
+	_, announces := m.Body.(Register) // by a worker that does not know the leader's term yet
 	switch {
 	case m.sender != nil && m.sender != e && m.sender.gone() && !e.t.zombies():
 		e.t.drop(ctx, m, DroppedGone)
-	case m.Term < e.term.Load(), m.Attempt != 0 && m.Attempt < e.attempt.Load() && !e.t.zombies():
+	case m.Term < e.term.Load() && !announces, m.Attempt != 0 && m.Attempt < e.attempt.Load() && !e.t.zombies():
 		e.t.drop(ctx, m, DroppedFenced)
 	default:
 		if m.Term > e.term.Load() && m.sender != e {
