@@ -1,0 +1,165 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"statebench.dev/bench/internal/catalog"
+	"statebench.dev/bench/internal/results"
+	"statebench.dev/bench/internal/run"
+	"statebench.dev/bench/internal/scenario"
+	"statebench.dev/bench/internal/validate"
+	"statebench.dev/bench/report"
+
+	"github.com/spf13/cobra"
+)
+
+func newPlan(stdout io.Writer) *cobra.Command {
+	var f sourceFlags
+	var check bool
+	cmd := &cobra.Command{
+		Use: "plan <scenario.yaml>", Short: "Check a scenario and show what it would do, each setting with its origin",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p, err := f.load(cmd, args)
+			if err != nil {
+				return err
+			}
+			if check {
+				_, err = fmt.Fprintf(stdout, "%s is a valid scenario: %d runs\n", args[0], len(p.plans))
+				return err
+			}
+			_, err = fmt.Fprint(stdout, scenario.Explain(p.scenario, p.plans))
+			return err
+		},
+	}
+	f.add(cmd)
+	cmd.Flags().BoolVar(&check, "check", false, "only check the file")
+	return cmd
+}
+
+func newCheck(stdout io.Writer) *cobra.Command {
+	return &cobra.Command{
+		Use: "check <dir>", Short: "Judge a stored run or invocation again, from its files alone",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			dir, m, runs, err := open(cmd, args)
+			if err != nil {
+				return err
+			}
+			warnOtherCommit(cmd.ErrOrStderr(), m)
+			overall := results.Pass
+			for _, name := range runs {
+				verdicts, err := run.Judge(deps(), dir, name, catalog.Checks())
+				if err != nil {
+					return err
+				}
+				fmt.Fprint(stdout, report.Verdicts(name, verdicts))
+				switch v := validate.Overall(verdicts); {
+				case v == results.Fail:
+					overall = v
+				case v != results.Pass && overall == results.Pass:
+					overall = v
+				}
+			}
+			code := map[string]int{results.Pass: exitPass, results.Fail: exitViolation, results.Inconclusive: exitInconclusive}[overall]
+			fmt.Fprintf(stdout, "exit %d  %s\n", code, exitWords[code])
+			if code != exitPass {
+				return &exitError{code, nil}
+			}
+			return nil
+		},
+	}
+}
+
+func open(cmd *cobra.Command, args []string) (results.Dir, results.Manifest, []string, error) {
+	if len(args) != 1 {
+		return "", results.Manifest{}, nil, usage("`bench %s` takes one results directory: an invocation or one of its runs", cmd.Name())
+	}
+	return results.Open(args[0])
+}
+
+// warnOtherCommit says so when the results were made by another program than this.
+func warnOtherCommit(w io.Writer, m results.Manifest) {
+	if b := build(); m.Version != b {
+		fmt.Fprintln(w, "warning  these results were made by another commit or build than the one at work; judged all the same")
+	}
+}
+
+func newReport(stdout io.Writer) *cobra.Command {
+	return &cobra.Command{
+		Use: "report <dir>", Short: "Make the reports of a stored invocation again, from its files",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			dir, m, _, err := open(cmd, args)
+			if err != nil {
+				return err
+			}
+			warnOtherCommit(cmd.ErrOrStderr(), m)
+			text, err := writeReports(dir, true)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprint(stdout, text)
+			return err
+		},
+	}
+}
+
+func newList(stdout io.Writer) *cobra.Command {
+	kinds := []string{"workloads", "faults", "backends", "stores", "checks", "charts", "events"}
+	return &cobra.Command{
+		Use: "list [" + strings.Join(kinds, "|") + "]", Short: "List what scenarios can name", ValidArgs: kinds,
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				args = kinds
+			}
+			for i, kind := range args {
+				lines := listing(kind)
+				if lines == nil {
+					return usage("there is no list of %q; there are %s", kind, strings.Join(kinds, ", "))
+				}
+				if i > 0 {
+					fmt.Fprintln(stdout)
+				}
+				fmt.Fprintf(stdout, "%s\n", kind)
+				for _, l := range lines {
+					fmt.Fprintf(stdout, "  %s\n", strings.TrimRight(fmt.Sprintf("%-22s %s", l[0], l[1]), " "))
+				}
+			}
+			return nil
+		},
+	}
+}
+
+func listing(kind string) (lines [][2]string) {
+	switch kind {
+	case "workloads":
+		for _, e := range catalog.Workloads().Entries() {
+			lines = append(lines, [2]string{e.Name, e.About})
+		}
+	case "faults":
+		for _, e := range catalog.Faults().Entries() {
+			lines = append(lines, [2]string{e.Name, e.About})
+		}
+	case "backends":
+		for _, e := range catalog.Backends().Entries() {
+			lines = append(lines, [2]string{e.Name, e.About})
+		}
+	case "stores":
+		for _, e := range catalog.Stores().Entries() {
+			lines = append(lines, [2]string{e.New, e.About})
+		}
+	case "checks":
+		for _, c := range catalog.Checks() {
+			lines = append(lines, [2]string{c.ID, c.Name})
+		}
+	case "charts":
+		for _, c := range catalog.Charts() {
+			lines = append(lines, [2]string{c, ""})
+		}
+	case "events":
+		for _, k := range catalog.Events() {
+			lines = append(lines, [2]string{string(k), ""})
+		}
+	}
+	return lines
+}

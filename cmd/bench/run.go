@@ -1,0 +1,254 @@
+package main
+
+import (
+	"context"
+	crand "crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"statebench.dev/bench/backend/store"
+	"statebench.dev/bench/backend/store/embedded"
+	"statebench.dev/bench/backend/store/provision"
+	"statebench.dev/bench/internal/catalog"
+	"statebench.dev/bench/internal/plan"
+	"statebench.dev/bench/internal/results"
+	"statebench.dev/bench/internal/run"
+	"statebench.dev/bench/internal/scenario"
+	"statebench.dev/bench/internal/world"
+	"statebench.dev/bench/report"
+
+	"github.com/spf13/cobra"
+)
+
+// embeddedCommand is the hidden command of the child process that serves the embedded store.
+const embeddedCommand = "embedded-store"
+
+// sourceFlags say which plans to make.
+type sourceFlags struct {
+	overrides scenario.Overrides
+	seed      uint64
+	planFile  string
+}
+
+func (f *sourceFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.overrides.World, "world", "", "real or sim, instead of env.world")
+	cmd.Flags().StringVar(&f.overrides.Store, "store", "", "mem, dir:PATH or embedded, instead of env.store.kind")
+	cmd.Flags().StringArrayVar(&f.overrides.Arms, "arm", nil, "only this arm; may be repeated")
+	cmd.Flags().Uint64Var(&f.seed, "seed", 0, "instead of seed")
+	cmd.Flags().BoolVar(&f.overrides.AllowPath, "allow-path", false, "let the scenario name files outside its own folder")
+}
+
+// planned is what a command line asks for.
+type planned struct {
+	scenario *scenario.Scenario // nil for a stored plan
+	plans    []plan.Plan
+	resolved []byte
+	name     string
+	about    string
+}
+
+// load makes the plans of the file, or of the stored plan.
+func (f *sourceFlags) load(cmd *cobra.Command, args []string) (planned, error) {
+	if f.planFile != "" {
+		return f.stored(cmd, args)
+	}
+	if len(args) != 1 {
+		return planned{}, usage("`bench %s` takes one scenario file, for example: bench %s scenarios/side-by-side.yaml", cmd.Name(), cmd.Name())
+	}
+	src, err := os.ReadFile(args[0])
+	if err != nil {
+		return planned{}, usage("read scenario: %v", err)
+	}
+	o := f.overrides
+	if cmd.Flags().Changed("seed") {
+		o.Seed = &f.seed
+	}
+	if o.Drawn, err = drawSeed(); err != nil {
+		return planned{}, &exitError{exitEnvironment, err}
+	}
+	s, problems := scenario.Load(args[0], src, catalog.Scenario(), o)
+	if len(problems) > 0 {
+		fmt.Fprint(cmd.ErrOrStderr(), scenario.Format(problems))
+		fmt.Fprintf(cmd.ErrOrStderr(), "exit %d  %s\n", exitUsage, exitWords[exitUsage])
+		return planned{}, &exitError{exitUsage, nil}
+	}
+	plans, err := scenario.Plans(s)
+	if err != nil {
+		return planned{}, usage("%v", err)
+	}
+	return planned{scenario: s, plans: plans, resolved: scenario.Resolved(s), name: s.Name, about: s.About}, nil
+}
+
+// stored reads a plan.json; its inputs come from the invocation that it lies in.
+func (f *sourceFlags) stored(cmd *cobra.Command, args []string) (planned, error) {
+	if len(args) > 0 {
+		return planned{}, usage("--plan repeats a stored plan: it takes no scenario file")
+	}
+	for _, flag := range []string{"world", "arm", "seed", "allow-path"} {
+		if cmd.Flags().Changed(flag) {
+			return planned{}, usage("--%s cannot be combined with --plan: a plan leaves nothing open", flag)
+		}
+	}
+	in, err := os.Open(f.planFile)
+	if err != nil {
+		return planned{}, usage("read plan: %v", err)
+	}
+	defer in.Close()
+	p, err := plan.Read(in)
+	if err != nil {
+		return planned{}, usage("%s: %v", f.planFile, err)
+	}
+	if f.overrides.Store != "" {
+		if p.Simulated() {
+			return planned{}, usage("--store cannot be combined with a plan of the simulated world, which runs on mem")
+		}
+		p.Store.Kind = f.overrides.Store
+	}
+	folder := filepath.Join(filepath.Dir(f.planFile), "..", "..", results.InputsDir)
+	for i := range p.Inputs {
+		if p.Inputs[i].File == "" {
+			p.Inputs[i].File = filepath.Join(folder, p.Inputs[i].SHA256)
+		}
+	}
+	resolved, err := p.Encode()
+	if err != nil {
+		return planned{}, err
+	}
+	return planned{plans: []plan.Plan{p}, resolved: resolved, name: p.Scenario, about: p.About}, nil
+}
+
+func drawSeed() (uint64, error) {
+	var b [8]byte
+	if _, err := crand.Read(b[:]); err != nil {
+		return 0, fmt.Errorf("draw a seed: %w", err)
+	}
+	return uint64(binary.LittleEndian.Uint32(b[:])), nil // 32 bits: short enough to type again
+}
+
+func newRun(stdout, stderr io.Writer) *cobra.Command {
+	var f sourceFlags
+	var out string
+	var keep bool
+	cmd := &cobra.Command{
+		Use:   "run <scenario.yaml>",
+		Short: "Run a scenario: all its arms, judged and plotted",
+		Example: "  bench run scenarios/side-by-side.yaml\n" +
+			"  bench run scenarios/side-by-side.yaml --world sim --seed 7\n" +
+			"  bench run --plan results/side-by-side/<invocation>/runs/changelog-on-1/plan.json",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p, err := f.load(cmd, args)
+			if err != nil {
+				return err
+			}
+			if keep && !keepable(p.plans) {
+				return usage("--keep-objects needs a store that outlives the run: add --store dir:PATH")
+			}
+			return execute(cmd.Context(), p, out, keep, stdout, stderr)
+		},
+	}
+	f.add(cmd)
+	cmd.Flags().StringVar(&f.planFile, "plan", "", "repeat a stored plan.json instead of a scenario file")
+	cmd.Flags().StringVar(&out, "out", "results", "where results go")
+	cmd.Flags().BoolVar(&keep, "keep-objects", false, "leave the run's objects in the store (needs --store dir:PATH)")
+	return cmd
+}
+
+func keepable(plans []plan.Plan) bool {
+	for _, p := range plans {
+		if len(p.Store.Kind) < 5 || p.Store.Kind[:4] != "dir:" {
+			return false
+		}
+	}
+	return true
+}
+
+// execute runs the plans, writes the reports and prints the end.
+func execute(ctx context.Context, p planned, out string, keep bool, stdout, stderr io.Writer) error {
+	live := newLive(stdout, p)
+	dir, m, err := run.Invoke(deps(), run.Invocation{
+		Plans: p.plans, Resolved: p.resolved, Out: out, Checks: catalog.Checks(), Clock: time.Now,
+		Manifest: manifest(p),
+		Options:  run.Options{KeepObjects: keep, Interrupted: func() bool { return ctx.Err() != nil }},
+		Live:     live,
+	})
+	live.end()
+	if dir == "" {
+		return &exitError{exitEnvironment, fmt.Errorf("%w; choose another place with --out", err)}
+	}
+	text, reportErr := writeReports(dir, !errors.Is(err, fs.ErrNotExist))
+	fmt.Fprint(stdout, text)
+	if reportErr != nil {
+		fmt.Fprintf(stderr, "bench: report: %v\n", reportErr)
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "bench: %v\n", err)
+	}
+	if m.Exit == exitPass && reportErr != nil {
+		m.Exit = exitInconclusive
+	}
+	fmt.Fprintf(stdout, "exit %d  %s\n", m.Exit, exitWords[m.Exit])
+	if m.Exit != exitPass {
+		return &exitError{m.Exit, nil}
+	}
+	return nil
+}
+
+// writeReports renders everything from the files of the invocation and returns the text for the terminal.
+func writeReports(dir results.Dir, all bool) (string, error) {
+	inv, err := report.Load(dir)
+	if err != nil {
+		return "", err
+	}
+	text := report.Terminal(inv)
+	if !all {
+		return text, nil
+	}
+	return text, report.Write(inv)
+}
+
+// deps are all implementations, with the embedded store as a child of this very binary.
+func deps() run.Deps {
+	return run.Deps{
+		Workloads: catalog.Workloads(), Faults: catalog.Faults(), Backends: catalog.Backends(),
+		Provision: func(ctx context.Context, w world.World, spec string) (store.Bucket, provision.Description, error) {
+			return provision.Open(ctx, w, spec, provision.Options{Embedded: embedded.Options{Args: []string{embeddedCommand}}})
+		},
+	}
+}
+
+// manifest is what is known of an invocation before it begins.
+func manifest(p planned) results.Manifest {
+	first := p.plans[0]
+	m := results.Manifest{
+		Scenario: p.name, About: p.about, Command: os.Args, Version: build(), World: first.World,
+		Host:  results.Host{OS: runtime.GOOS, Arch: runtime.GOARCH, Cores: runtime.NumCPU(), MemoryBytes: memory()},
+		Store: first.Store.Kind, Profile: first.Store.Profile, Seed: first.Seed, Resolved: sha(p.resolved), Repetitions: 1,
+		Detection: fmt.Sprintf("connection loss, at once; silence after %v (heartbeat every %v)", first.Workers.HeartbeatTimeout, first.Workers.HeartbeatEvery),
+	}
+	for _, x := range p.plans {
+		if x.Baseline {
+			m.Baseline = x.Arm
+		}
+		m.Repetitions = max(m.Repetitions, x.Rep)
+	}
+	if p.scenario != nil {
+		m.Warnings = append(m.Warnings, p.scenario.Warnings...)
+	}
+	return m
+}
+
+func newEmbedded() *cobra.Command {
+	return &cobra.Command{Use: embeddedCommand, Hidden: true, RunE: func(_ *cobra.Command, args []string) error {
+		if err := embedded.ServeChild(args...); err != nil {
+			return &exitError{exitEnvironment, err}
+		}
+		return nil
+	}}
+}

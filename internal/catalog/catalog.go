@@ -1,0 +1,121 @@
+// Package catalog is the one list of every workload, fault, backend and check. A new one is a line here.
+package catalog
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"statebench.dev/bench/backend"
+	"statebench.dev/bench/backend/changelog"
+	"statebench.dev/bench/backend/heap"
+	"statebench.dev/bench/faults"
+	"statebench.dev/bench/internal/history"
+	"statebench.dev/bench/internal/plan"
+	"statebench.dev/bench/internal/registry"
+	"statebench.dev/bench/internal/run"
+	"statebench.dev/bench/internal/scenario"
+	"statebench.dev/bench/internal/validate"
+	"statebench.dev/bench/report"
+	"statebench.dev/bench/workloads"
+)
+
+// Workloads are the jobs that a scenario can name.
+func Workloads() registry.Table[workloads.Kind] {
+	return registry.NewTable("workload",
+		registry.Entry[workloads.Kind]{Name: "counter", About: "two keyed stages over generated keys: counts, a map or list, a timer a key; totals by group", New: workloads.Counter()},
+		registry.Entry[workloads.Kind]{Name: "trace", About: "timed keyed events from a CSV file: statistics by key, totals by a second key", New: workloads.Trace()},
+	)
+}
+
+// Faults are the disturbances that a scenario can name.
+func Faults() registry.Table[faults.Constructor] {
+	return registry.NewTable("fault",
+		registry.Entry[faults.Constructor]{Name: "store-errors", About: "store requests fail with a status", New: faults.NewStoreErrors},
+		registry.Entry[faults.Constructor]{Name: "store-latency", About: "store requests take longer", New: faults.NewStoreLatency},
+		registry.Entry[faults.Constructor]{Name: "task-error", About: "a subtask fails as user code does", New: faults.NewTaskError},
+		registry.Entry[faults.Constructor]{Name: "worker-crash", About: "a worker dies without a trace, its disk kept or lost", New: faults.NewWorkerCrash},
+	)
+}
+
+// Backends are the state backends that an arm can name; the changelog is put around each by the arm's own options.
+func Backends() registry.Table[run.BackendConstructor] {
+	return registry.NewTable("backend",
+		registry.Entry[run.BackendConstructor]{Name: "heap", About: "working state in memory, full snapshots", New: func(b plan.Backend, seed uint64) (backend.Factory, error) {
+			return around(b, heap.New(heap.Options{}))
+		}},
+	)
+}
+
+// around puts the changelog around a backend where the arm asks for it.
+func around(b plan.Backend, nested backend.Factory) (backend.Factory, error) {
+	c := b.Changelog
+	if !c.Enabled {
+		return nested, nil
+	}
+	o := changelog.Options{Nested: nested, NestedName: b.Name, Materialize: time.Duration(c.Materialize), Preemptive: c.Preemptive,
+		BatchDelay: time.Duration(c.BatchDelay), BatchSize: c.BatchSize, InFlight: c.InFlight}
+	if err := o.Validate(); err != nil {
+		return nil, fmt.Errorf("changelog around %s: %w", b.Name, err)
+	}
+	return changelog.New(o), nil
+}
+
+// Checks are the invariants that every run is judged by.
+func Checks() []validate.Check { return validate.All() }
+
+// Charts are the pictures of a report, in order.
+func Charts() []string { return report.Charts() }
+
+// Events are the kinds of events that a trigger can name.
+func Events() []history.Kind { return history.Kinds() }
+
+// Stores are the forms in which a store can be named.
+func Stores() registry.Table[string] {
+	return registry.NewTable("store",
+		registry.Entry[string]{Name: "dir", About: "a folder: dir:PATH", New: "dir:PATH"},
+		registry.Entry[string]{Name: "embedded", About: "an S3 server as a child process on a unix socket; the default", New: "embedded"},
+		registry.Entry[string]{Name: "mem", About: "strict, in memory; what simulated runs use", New: "mem"},
+	)
+}
+
+// Scenario returns what the loader of scenario files has to know of all of them.
+func Scenario() scenario.Tables {
+	t := scenario.Tables{Backends: Backends().Names(), Charts: Charts()}
+	for _, c := range Checks() {
+		t.Checks = append(t.Checks, c.ID)
+	}
+	var kinds []registry.Entry[scenario.WorkloadInfo]
+	for _, e := range Workloads().Entries() {
+		kinds = append(kinds, registry.Entry[scenario.WorkloadInfo]{Name: e.Name, About: e.About, New: workloadInfo(e)})
+	}
+	t.Workloads = registry.NewTable("workload", kinds...)
+	var known []registry.Entry[scenario.FaultInfo]
+	for _, e := range Faults().Entries() {
+		known = append(known, registry.Entry[scenario.FaultInfo]{Name: e.Name, About: e.About, New: faultInfo(e)})
+	}
+	t.Faults = registry.NewTable("fault", known...)
+	return t
+}
+
+func workloadInfo(e registry.Entry[workloads.Kind]) scenario.WorkloadInfo {
+	info := scenario.WorkloadInfo{Resolve: e.New.Resolve, Inputs: e.New.Inputs}
+	switch e.Name {
+	case "counter":
+		info.Sim = map[string]string{"keys": "keys.count", "sizes": "values.size"}
+	case "trace":
+		info.Sim, info.Scheduled = map[string]string{"speed": "speed", "duration": "duration"}, true
+	}
+	return info
+}
+
+func faultInfo(e registry.Entry[faults.Constructor]) scenario.FaultInfo {
+	var options []scenario.Option
+	for _, o := range faults.Options(e.Name) {
+		options = append(options, scenario.Option{Name: o})
+	}
+	return scenario.FaultInfo{Options: options, Crash: e.Name == "worker-crash", Check: func(where string, with json.RawMessage) error {
+		_, err := e.New(faults.Spec{ID: "check", Where: where, With: with})
+		return err
+	}}
+}

@@ -1,0 +1,182 @@
+// Package explore makes random plans for the simulated world and tells what they covered.
+//
+// A plan follows from its number alone. Half of its disturbances are drawn, the other half walk through every pair of
+// fault and checkpoint stage, so that a few hundred plans hit each pair several times.
+package explore
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"statebench.dev/bench/internal/failpoint"
+	"statebench.dev/bench/internal/plan"
+	"statebench.dev/bench/internal/seed"
+)
+
+// Stages are the checkpoint stages that a plan places faults at: the points at which a stage begins. The copy for
+// local recovery is no stage of this program yet.
+func Stages() []string {
+	return []string{
+		failpoint.CheckpointIDBegin, failpoint.CheckpointPendingBegin, failpoint.CheckpointPrecommitBegin, failpoint.CheckpointUploadBegin,
+		failpoint.CheckpointAckBegin, failpoint.CheckpointRegisterBegin, failpoint.CheckpointMetadataBegin, failpoint.CheckpointEntryBegin,
+		failpoint.CheckpointDropBegin, failpoint.CheckpointDeleteBegin, failpoint.CheckpointNotifyBegin,
+	}
+}
+
+// Faults are the kinds of faults that a plan draws from.
+func Faults() []string {
+	return []string{"worker-crash", "task-error", "store-errors", "store-latency"}
+}
+
+// Seconds of virtual time of a plan's phases.
+const (
+	warmSeconds  = 6
+	chaosSeconds = 56
+	quietSeconds = 8 // at the end of the chaos, without a trigger
+)
+
+// generator draws one plan.
+type generator struct {
+	n int
+	r *rand.Rand
+	p plan.Plan
+}
+
+// Generate returns plan number n, n >= 0, for the simulated world: at least 60 seconds of virtual time, at least two
+// faults and one rescale. Even numbers are changelog-off, odd ones changelog-on.
+func Generate(n int) plan.Plan {
+	g := &generator{n: n, r: seed.Stream(uint64(n), "explore/plan")}
+	g.shape()
+	g.phases()
+	g.disturb()
+	return g.p
+}
+
+func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
+
+func seconds(n float64) plan.Duration { return plan.Duration(n * float64(time.Second)) }
+
+// shape draws job, backend and workload.
+func (g *generator) shape() {
+	r := g.r
+	on := g.n%2 == 1
+	arm := "changelog-off"
+	if on {
+		arm = "changelog-on"
+	}
+	workers := 3 + r.IntN(3)
+	slots := 2 + r.IntN(2)
+	maxP := pick(r, 8, 16, 32, 128)
+	g.p = plan.Plan{
+		Schema: plan.Version, Scenario: fmt.Sprintf("explore-%d", g.n), Arm: arm, Rep: 1, Baseline: !on, Seed: uint64(g.n) + 1, World: "sim",
+		Store:   plan.Store{Kind: "mem", Profile: "local"},
+		Workers: plan.Workers{Count: workers, Slots: slots, Cores: 2, HeartbeatEvery: seconds(0.5), HeartbeatTimeout: seconds(pick(r, 2.0, 5))},
+		Job: plan.Job{Parallelism: 1 + r.IntN(min(4, maxP)), MaxParallelism: maxP, RestartDelay: seconds(pick(r, 0, 0.2, 1)),
+			BufferRecords: pick(r, 16, 64, 256), Credits: 2 + r.IntN(4), FlushEvery: seconds(pick(r, 0.01, 0.05)),
+			Checkpoint: plan.Checkpoint{Interval: seconds(pick(r, 0.8, 1, 1.5)), Timeout: seconds(pick(r, 4.0, 10, 20)), MinPause: seconds(pick(r, 0, 0, 0.3)),
+				Retain: 1 + r.IntN(3), MaxConcurrent: 1}},
+		Backend: plan.Backend{Name: "heap", Changelog: plan.Changelog{Enabled: on, Materialize: seconds(pick(r, 2.0, 6, 20, 600)),
+			Preemptive: pick[int64](r, 1<<10, 16<<10, 1<<20), BatchDelay: seconds(pick(r, 0, 0.005, 0.05)), BatchSize: pick[int64](r, 4<<10, 1<<20), InFlight: pick[int64](r, 256<<10, 16<<20)}},
+		Workload: plan.Workload{Name: "counter", Rate: float64(pick(r, 200, 500, 1000)), Options: g.options()},
+		Verify:   plan.Verify{RestoreDigests: true, RecordIDs: true},
+	}
+}
+
+// options draws the workload's; the run fills in what is not said.
+func (g *generator) options() json.RawMessage {
+	r := g.r
+	o := map[string]any{
+		"partitions": 1 + r.IntN(9),
+		"keys":       map[string]any{"count": pick(r, 20, 300, 2000), "pick": pick(r, "uniform", "zipf")},
+		"values":     map[string]any{"size": pick(r, "8B", "40B", "200B")},
+		"second":     pick(r, "map", "list", "none"),
+	}
+	b, err := json.Marshal(o)
+	if err != nil {
+		panic(err) // a literal
+	}
+	return b
+}
+
+func (g *generator) phases() {
+	rate := int64(g.p.Workload.Rate)
+	g.p.Phases = []plan.Phase{
+		{Name: "warm", Records: rate * warmSeconds},
+		{Name: "chaos", Records: rate * chaosSeconds},
+		{Name: "heal", Until: plan.UntilRecovered, Within: seconds(120)},
+		{Name: "drain", Until: plan.UntilDrained, Within: seconds(120), GCGrace: seconds(2)},
+		{Name: "verify", Until: plan.UntilVerified},
+	}
+}
+
+// disturb places two faults by the walk through all pairs, up to two drawn ones, and one to three rescales.
+func (g *generator) disturb() {
+	stages, kinds := Stages(), Faults()
+	pairs := len(stages) * len(kinds)
+	for i := range 2 {
+		pair := (2*g.n + i) % pairs
+		g.fault(kinds[pair%len(kinds)], g.atStage(stages[pair/len(kinds)]))
+	}
+	for range g.r.IntN(3) {
+		g.fault(pick(g.r, kinds...), g.anywhere())
+	}
+	slots := g.p.Workers.Count * g.p.Workers.Slots
+	for i := range 1 + g.r.IntN(3) {
+		to := 1 + g.r.IntN(min(slots, 6, g.p.Job.MaxParallelism))
+		g.p.Rescales = append(g.p.Rescales, plan.Rescale{ID: fmt.Sprintf("rescale-%d", i+1), Phase: "chaos", At: g.anywhere(), To: to,
+			From: pick(g.r, "latest", "latest", "previous")})
+	}
+}
+
+// atStage fires at an early passage of the stage. Each checkpoint passes the coordinator's stages once.
+func (g *generator) atStage(stage string) plan.Trigger {
+	return plan.Trigger{Event: stage, Count: 1 + g.r.IntN(8), Since: "phase"}
+}
+
+func (g *generator) anywhere() plan.Trigger {
+	rate := g.p.Workload.Rate
+	at := 1 + g.r.Float64()*(chaosSeconds-quietSeconds-1)
+	switch g.r.IntN(3) {
+	case 0:
+		d := seconds(at)
+		return plan.Trigger{Time: &d}
+	case 1:
+		n := int64(at * rate)
+		return plan.Trigger{Record: &n}
+	}
+	return plan.Trigger{Event: pick(g.r, "checkpoint-completed", "checkpoint-triggered", "sink-committed", "checkpoint-acked"), Count: 1 + g.r.IntN(15), Since: "phase"}
+}
+
+func (g *generator) fault(kind string, at plan.Trigger) {
+	f := plan.Fault{ID: fmt.Sprintf("fault-%d", len(g.p.Faults)+1), Kind: kind, Phase: "chaos", At: at, For: seconds(1 + 4*g.r.Float64())}
+	switch kind {
+	case "worker-crash":
+		f.Where = "worker/any"
+		f.With = object("disk", pick(g.r, "keep", "lose"))
+	case "task-error":
+		f.Where, f.For = "subtask/any", 0
+	case "store-errors":
+		f.Where = "store"
+		f.With = object("op", pick(g.r, "put", "put|get|list", "put|delete"), "share", pick(g.r, "20%", "50%", "90%"), "status", pick(g.r, 500, 503))
+		f.For = seconds(2 + 4*g.r.Float64())
+	case "store-latency":
+		f.Where = "store"
+		f.With = object("op", pick(g.r, "put", "put|get"), "delay", pick(g.r, "50ms", "400ms", "1500ms"), "jitter", pick(g.r, "10ms", "500ms"))
+		f.For = seconds(2 + 4*g.r.Float64())
+	}
+	g.p.Faults = append(g.p.Faults, f)
+}
+
+func object(kv ...any) json.RawMessage {
+	o := map[string]any{}
+	for i := 0; i < len(kv); i += 2 {
+		o[kv[i].(string)] = kv[i+1]
+	}
+	b, err := json.Marshal(o)
+	if err != nil {
+		panic(err) // literals
+	}
+	return b
+}

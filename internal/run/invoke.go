@@ -1,0 +1,207 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"statebench.dev/bench/internal/history"
+	"statebench.dev/bench/internal/plan"
+	"statebench.dev/bench/internal/results"
+	"statebench.dev/bench/internal/validate"
+	"statebench.dev/bench/internal/world"
+	"statebench.dev/bench/workloads"
+
+	"github.com/zeebo/xxh3"
+)
+
+// Invocation is several runs that belong together: the arms of a scenario, one after the other.
+type Invocation struct {
+	Plans    []plan.Plan
+	Resolved []byte // scenario.resolved.yaml
+	Out      string // where results go
+	Manifest results.Manifest
+	Checks   []validate.Check
+	Options  Options
+	// Live is told how the runs go; nil: nobody watches.
+	Live Live
+	// Clock is the time of day.
+	Clock func() time.Time
+}
+
+// Live follows an invocation. Calls come one at a time, in order, but for Event and Tick of one run, which may overlap.
+type Live interface {
+	Begin(dir results.Dir)
+	RunBegin(p *plan.Plan)
+	Event(e *history.Event)
+	Tick(t Tick)
+	RunEnd(p *plan.Plan, o Outcome, verdicts []results.Verdict)
+}
+
+// Invoke carries all runs out and judges each. It returns the directory with everything but the reports, and the manifest
+// with the outcome. Once the directory exists an error means that results could not be written.
+func Invoke(deps Deps, v Invocation) (results.Dir, results.Manifest, error) {
+	m := v.Manifest
+	m.Started = v.Clock().UTC()
+	dir, err := results.Create(v.Out, m.Scenario, m.Started, m.Seed)
+	if err != nil {
+		return "", m, err
+	}
+	m.Schema, m.Outcome = results.Schema, "running"
+	for i := range v.Plans {
+		p := &v.Plans[i]
+		m.Runs = append(m.Runs, results.RunEntry{Name: Name(p), Arm: p.Arm, Rep: p.Rep, Status: "not-run"})
+	}
+	if v.Live != nil {
+		v.Live.Begin(dir)
+	}
+	err = v.prepare(dir, &m)
+	if err == nil {
+		deps.Open = opener(dir)
+		for i := range v.Plans {
+			if v.interrupted() {
+				break
+			}
+			if err = v.one(deps, dir, &m, i); err != nil {
+				break
+			}
+		}
+	}
+	m.Took = v.Clock().Sub(m.Started)
+	finish(&m, v.interrupted(), err)
+	return dir, m, errors.Join(err, results.WriteJSON(dir.Path(results.ManifestFile), m))
+}
+
+func (v *Invocation) interrupted() bool {
+	return v.Options.Interrupted != nil && v.Options.Interrupted()
+}
+
+// Name is the name of a plan's run in its invocation.
+func Name(p *plan.Plan) string { return fmt.Sprintf("%s-%d", p.Arm, p.Rep) }
+
+// prepare writes what is known before the first run.
+func (v *Invocation) prepare(dir results.Dir, m *results.Manifest) error {
+	if err := results.WriteFile(dir.Path(results.ResolvedFile), v.Resolved); err != nil {
+		return err
+	}
+	for i := range v.Plans {
+		inputs := slices.Clone(v.Plans[i].Inputs)
+		for k := range inputs {
+			if err := results.KeepInput(dir, inputs[k]); err != nil {
+				return err
+			}
+			inputs[k].File = "" // from here on the copy is read
+		}
+		v.Plans[i].Inputs = inputs
+	}
+	return results.WriteJSON(dir.Path(results.ManifestFile), m)
+}
+
+// one carries out and judges run i.
+func (v *Invocation) one(deps Deps, dir results.Dir, m *results.Manifest, i int) error {
+	p, entry := &v.Plans[i], &m.Runs[i]
+	debug.FreeOSMemory() // a full collection, so that no run pays for the one before
+	if v.Live != nil {
+		v.Live.RunBegin(p)
+	}
+	o := v.Options
+	if v.Live != nil {
+		o.Progress, o.Tick = v.Live.Event, v.Live.Tick
+	}
+	began := v.Clock()
+	run, err := dir.CreateRun(entry.Name)
+	if err != nil {
+		return err
+	}
+	out, err := Run(deps, *p, run, o)
+	entry.Took = v.Clock().Sub(began)
+	if err != nil {
+		entry.Status, entry.Error = "failed", err.Error()
+		return err
+	}
+	entry.Status, entry.Digest = out.Status, out.Digest
+	m.ObjectsAt = out.Objects
+	if out.Err != nil {
+		entry.Error = out.Err.Error()
+	}
+	verdicts, err := Judge(deps, dir, entry.Name, v.Checks)
+	if err != nil {
+		// what was written a moment ago cannot be read: the disk is full or fails; the run says nothing
+		entry.Error = errors.Join(out.Err, err).Error()
+		verdicts = []results.Verdict{{Check: "H2", Name: "history complete, clocks monotonic", Verdict: results.Inconclusive, Summary: err.Error()}}
+	}
+	entry.Verdict = validate.Overall(verdicts)
+	if e := results.WriteJSON(run.Path(results.VerdictsFile), verdicts); e != nil {
+		return e
+	}
+	if v.Live != nil {
+		v.Live.RunEnd(p, out, verdicts)
+	}
+	if setupFailed(out.Err) {
+		return out.Err
+	}
+	return results.WriteJSON(dir.Path(results.ManifestFile), m)
+}
+
+// Judge judges a stored run of an invocation by the given checks.
+func Judge(deps Deps, dir results.Dir, name string, checks []validate.Check) ([]results.Verdict, error) {
+	deps.Open = opener(dir)
+	return validate.Run(dir.Run(name), validate.Options{
+		Workload: func(p *plan.Plan) (workloads.Workload, error) { return OpenWorkload(deps, p) },
+		Checks:   checks,
+	})
+}
+
+// finish sets the exit code and its words from the runs.
+func finish(m *results.Manifest, interrupted bool, err error) {
+	verdict, bug := results.Pass, false
+	for _, r := range m.Runs {
+		switch {
+		case r.Verdict == results.Fail:
+			verdict = results.Fail
+		case r.Verdict != results.Pass && verdict == results.Pass:
+			verdict = results.Inconclusive
+		}
+	}
+	var panicked *world.PanicError
+	bug = errors.As(err, &panicked)
+	switch {
+	case verdict == results.Fail:
+		m.Exit, m.Outcome = 1, "correctness violation"
+	case bug:
+		m.Exit, m.Outcome = 70, "harness bug"
+	case interrupted:
+		m.Exit, m.Outcome = 130, "interrupted"
+	case setupFailed(err):
+		m.Exit, m.Outcome = 75, "environment could not start"
+	case verdict != results.Pass || err != nil:
+		m.Exit, m.Outcome = 2, "inconclusive"
+	default:
+		m.Exit, m.Outcome = 0, "pass"
+	}
+	if err != nil {
+		m.Warnings = append(m.Warnings, err.Error())
+	}
+	if m.World == "sim" {
+		m.Digest = digestOf(m.Runs)
+	}
+}
+
+// digestOf is a hash of the runs' digests in order of name.
+func digestOf(runs []results.RunEntry) string {
+	sorted := slices.Clone(runs)
+	slices.SortStableFunc(sorted, func(a, b results.RunEntry) int {
+		if a.Name < b.Name {
+			return -1
+		}
+		return 1
+	})
+	sum := xxh3.New()
+	for _, r := range sorted {
+		_, _ = sum.WriteString(r.Name + " " + r.Digest + "\n")
+	}
+	b := sum.Sum128().Bytes()
+	return fmt.Sprintf("%x", b[:])
+}
