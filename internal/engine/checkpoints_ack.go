@@ -1,0 +1,115 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"statebench.dev/bench/backend/checkpoint"
+	"statebench.dev/bench/internal/failpoint"
+	"statebench.dev/bench/internal/history"
+)
+
+// Reasons of a CheckpointAckTaken event for an acknowledgement that was dropped.
+const (
+	AckFenced    = "fenced"    // its attempt is over
+	AckLate      = "late"      // its checkpoint has ended
+	AckDuplicate = "duplicate" // the subtask acknowledged before
+	AckUnknown   = "unknown"   // no such checkpoint was ever triggered, or no such subtask
+)
+
+// acknowledge takes a subtask's part of a checkpoint. What it names is registered at once and whatever becomes of the checkpoint:
+// objects that nobody knows of would never be deleted.
+func (c *coordinator) acknowledge(ctx context.Context, m Message, a *Acknowledge) {
+	p, ordinal, reason := c.judge(m, a)
+	err := c.registerState(ctx, m, a, reason)
+	c.record(ctx, history.Event{Kind: history.CheckpointAckTaken, Actor: subtaskName(a.State.Operator, a.State.Index),
+		Attempt: m.Attempt, Checkpoint: a.Checkpoint, Bytes: a.Persisted.Checkpointed, Reason: reason})
+	if reason != "" {
+		return
+	}
+	if err != nil {
+		c.abortPending(ctx, func(q *pending) bool { return q == p }, ReasonAsyncFailure, err.Error())
+		return
+	}
+	p.take(ordinal, a)
+	if p.left > 0 {
+		return
+	}
+	p.deciding = true
+	c.ledger.give(ledgerJob{deadline: p.deadline, complete: &checkpoint.Metadata{
+		ID: p.id, Term: c.term, Attempt: p.attempt.id, TriggeredAt: p.triggered,
+		Parallelism: p.attempt.parallelism, MaxParallelism: c.job.max, Subtasks: p.states,
+	}})
+}
+
+// judge finds the pending checkpoint and the subtask of an acknowledgement, or the reason why it does not count.
+func (c *coordinator) judge(m Message, a *Acknowledge) (*pending, int, string) {
+	if c.current(m) == nil && !c.zombies() {
+		return nil, 0, AckFenced
+	}
+	p := c.checkpoints.find(a.Checkpoint)
+	if p == nil {
+		if a.Checkpoint > 0 && a.Checkpoint < c.checkpoints.next {
+			return nil, 0, AckLate
+		}
+		return nil, 0, AckUnknown
+	}
+	o, ok := c.ordinal(p.attempt, a.State.Operator, a.State.Index)
+	switch {
+	case !ok:
+		return nil, 0, AckUnknown
+	case p.attempt.id != m.Attempt:
+		return nil, 0, AckFenced
+	case p.acked[o]:
+		return nil, 0, AckDuplicate
+	}
+	return p, o, ""
+}
+
+// registerState notes the objects. Those of an attempt of which the leftovers are being removed are found by listing them.
+func (c *coordinator) registerState(ctx context.Context, m Message, a *Acknowledge, reason string) error {
+	err := c.pass(ctx, failpoint.CheckpointRegisterBegin)
+	if reason == "" || !c.cleaning.begun[m.Attempt] {
+		c.checkpoints.registry.Register(a.State.Keyed, a.Checkpoint)
+	}
+	if e := c.pass(ctx, failpoint.CheckpointRegisterEnd); err == nil {
+		err = e
+	}
+	return err
+}
+
+// take adds one subtask's part.
+func (p *pending) take(ordinal int, a *Acknowledge) {
+	p.acked[ordinal] = true
+	p.left--
+	p.states[ordinal] = a.State
+	s := &p.sizes
+	s.Checkpointed += a.Persisted.Checkpointed
+	s.Preemptive += a.Persisted.Preemptive
+	s.Materialized += a.Persisted.Materialized
+	s.Objects += int64(a.Persisted.Objects)
+	if h := a.State.Keyed; h != nil {
+		s.Base += h.BaseBytes()
+		s.Delta += h.DeltaBytes()
+		s.Full += h.FullBytes()
+	}
+	for _, t := range []struct {
+		most *time.Duration
+		is   time.Duration
+	}{{&s.StartDelay, a.StartDelay}, {&s.Align, a.Align}, {&s.Sync, a.Sync}, {&s.Async, a.Async}} {
+		*t.most = max(*t.most, t.is)
+	}
+}
+
+// positions is where every source partition stands in the checkpoint.
+func (p *pending) positions(partitions int) []int64 {
+	at := make([]int64, partitions)
+	for i := range p.states {
+		for _, pos := range p.states[i].Positions {
+			if pos.Partition >= 0 && pos.Partition < partitions {
+				at[pos.Partition] = pos.Next
+			}
+		}
+	}
+	return at
+}

@@ -1,0 +1,99 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"statebench.dev/bench/backend"
+)
+
+// Metrics are figures of all running subtasks at one moment.
+type Metrics struct {
+	Subtasks []SubtaskMetrics // in order of workers, then as deployed
+	// Gauges are the sums over all subtasks.
+	Gauges backend.Gauges
+	// Latency is of the records that reached a sink since the last call of Engine.Metrics.
+	Latency Latencies
+}
+
+// Latencies say how late records reached the sink against their due times.
+type Latencies struct{ h *hdrhistogram.Histogram }
+
+// Count is the number of records.
+func (l Latencies) Count() int64 {
+	if l.h == nil {
+		return 0
+	}
+	return l.h.TotalCount()
+}
+
+// Quantile is the latency in milliseconds that the share q of the records does not exceed, 0 <= q <= 1; false without records.
+func (l Latencies) Quantile(q float64) (ms float64, ok bool) {
+	if l.Count() == 0 {
+		return 0, false
+	}
+	return float64(l.h.ValueAtQuantile(q*100)) * float64(latencyUnit) / float64(time.Millisecond), true
+}
+
+// Metrics collects the figures of all live workers.
+func (e *Engine) Metrics() Metrics {
+	e.mu.Lock()
+	var live []*worker
+	for _, h := range e.mu.hosts {
+		if h.worker != nil && !h.down {
+			live = append(live, h.worker)
+		}
+	}
+	e.mu.Unlock()
+	m := Metrics{}
+	for _, w := range live {
+		m.Subtasks = append(m.Subtasks, w.metrics()...)
+	}
+	for i := range m.Subtasks {
+		s := &m.Subtasks[i]
+		m.Gauges.LiveBytes += s.State.LiveBytes
+		m.Gauges.Elements += s.State.Elements
+		m.Gauges.UnsentBytes += s.State.UnsentBytes
+		m.Gauges.LogBytes += s.State.LogBytes
+		m.Gauges.Materialized += s.State.Materialized
+		if s.Latency != nil {
+			if m.Latency.h == nil {
+				m.Latency.h = hdrhistogram.New(1, latencyMax, latencyDigits)
+			}
+			m.Latency.h.Merge(s.Latency)
+		}
+	}
+	return m
+}
+
+// Shares are the parts of the subtasks' time since an earlier call that they were busy, waited for credit, were without input, and
+// waited for the backend's log. They add up to 1, or are all 0 when nothing ran.
+func (m Metrics) Shares(since Metrics) (busy, backpressured, idle, throttled float64) {
+	type key struct {
+		subtask string
+		attempt uint64
+	}
+	before := map[key]*SubtaskMetrics{}
+	for i := range since.Subtasks {
+		s := &since.Subtasks[i]
+		before[key{s.Subtask, s.Attempt}] = s
+	}
+	var b, p, i, t time.Duration
+	for n := range m.Subtasks {
+		s := &m.Subtasks[n]
+		old := before[key{s.Subtask, s.Attempt}]
+		if old == nil {
+			old = &SubtaskMetrics{}
+		}
+		b += s.Busy - old.Busy
+		p += s.Backpressured - old.Backpressured
+		i += s.Idle - old.Idle
+		t += s.Throttled - old.Throttled
+	}
+	all := float64(b + p + i + t)
+	if all <= 0 {
+		return 0, 0, 0, 0
+	}
+	return float64(b) / all, float64(p) / all, float64(i) / all, float64(t) / all
+}

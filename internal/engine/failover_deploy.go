@@ -1,0 +1,194 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sort"
+
+	"statebench.dev/bench/backend"
+	"statebench.dev/bench/backend/checkpoint"
+	"statebench.dev/bench/internal/graph"
+	"statebench.dev/bench/internal/history"
+)
+
+// assign gives each of p subtask indices a worker: the one it had before, if that lives and has a slot, else the one
+// with the most free slots. It returns nil when there are too few slots.
+func assign(p int, alive []*remote, before []string) []string {
+	free := map[string]int{}
+	total := 0
+	for _, r := range alive {
+		free[r.name] = r.slots
+		total += r.slots
+	}
+	if total < p {
+		return nil
+	}
+	where := make([]string, p)
+	for i := range min(p, len(before)) {
+		if free[before[i]] > 0 {
+			where[i] = before[i]
+			free[before[i]]--
+		}
+	}
+	for i := range where {
+		if where[i] != "" {
+			continue
+		}
+		best := ""
+		for _, r := range alive {
+			if free[r.name] > 0 && (best == "" || free[r.name] > free[best]) {
+				best = r.name
+			}
+		}
+		where[i] = best
+		free[best]--
+	}
+	return where
+}
+
+// deploy starts the next attempt from the chosen checkpoint, or stays waiting while there are too few slots.
+func (c *coordinator) deploy(ctx context.Context) {
+	p := c.job.parallelism
+	var before []string
+	if c.attempt != nil {
+		before = c.attempt.where
+	}
+	where := assign(p, c.workers.alive(), before)
+	if where == nil {
+		return
+	}
+	c.attempts++
+	a := &attempt{
+		id: c.attempts, parallelism: p, where: where, lives: map[string]uint64{},
+		running: make([]bool, len(c.job.operators)*p), left: len(c.job.operators) * p,
+	}
+	var from *checkpoint.Metadata
+	if c.choice != nil {
+		from = c.choice.Metadata
+		a.restored = from.ID
+	}
+	for _, w := range where {
+		if _, ok := a.lives[w]; !ok {
+			a.lives[w] = c.workers.of[w].life
+			a.hosts = append(a.hosts, w)
+		}
+	}
+	sort.Strings(a.hosts)
+	shares := c.shares(from, p)
+	if err := c.restoreSink(ctx, a.id, from); err != nil {
+		c.attempts--
+		c.failJob(ctx, err)
+		return
+	}
+	c.attempt, c.choice, c.phase = a, nil, phaseDeploying
+	c.record(ctx, history.Event{Kind: history.AttemptStarted, Actor: c.name, Attempt: a.id, Count: int64(p), Checkpoint: a.restored, Text: c.cause})
+	for _, h := range a.hosts {
+		d := Deploy{Parallelism: p, Restored: a.restored, Digests: c.cfg.Digests}
+		for _, op := range c.job.operators {
+			for i, w := range where {
+				if w == h {
+					d.Subtasks = append(d.Subtasks, shares.of(op, i))
+				}
+			}
+		}
+		c.end.Send(ctx, h, a.id, d)
+	}
+	c.view.deployed.Open()
+}
+
+// restoreSink tells the output, which lives outside of the job, what the restored checkpoint committed and that older
+// attempts are over.
+func (c *coordinator) restoreSink(ctx context.Context, attempt uint64, from *checkpoint.Metadata) error {
+	if c.cfg.Collect == nil {
+		return nil
+	}
+	var keep []string
+	if from != nil {
+		for i := range from.Subtasks {
+			keep = append(keep, from.Subtasks[i].Transactions...)
+		}
+	}
+	if err := c.cfg.Collect.Restore(ctx, attempt, keep); err != nil {
+		return fmt.Errorf("restore the sink for attempt %d: %w", attempt, err)
+	}
+	return nil
+}
+
+// shares are the parts of a checkpoint that the subtasks of an attempt restore.
+type shares struct {
+	c           *coordinator
+	from        *checkpoint.Metadata // nil: nothing is restored
+	parallelism int
+	positions   []int64             // by partition
+	commit      []string            // transactions, in order of the subtasks that wrote them
+	parts       map[string][][]byte // by operator, in order of the subtasks
+	own         map[place][][]byte  // by subtask, where the parallelism stays the same
+	handles     map[string][]*backend.StateHandle
+}
+
+func (c *coordinator) shares(from *checkpoint.Metadata, p int) *shares {
+	s := &shares{c: c, from: from, parallelism: p, positions: make([]int64, c.job.partitions), parts: map[string][][]byte{},
+		own: map[place][][]byte{}, handles: map[string][]*backend.StateHandle{}}
+	if from == nil {
+		return s
+	}
+	for i := range from.Subtasks {
+		t := &from.Subtasks[i]
+		for _, at := range t.Positions {
+			if at.Partition >= 0 && at.Partition < len(s.positions) {
+				s.positions[at.Partition] = at.Next
+			}
+		}
+		s.commit = append(s.commit, t.Transactions...)
+		s.parts[t.Operator] = append(s.parts[t.Operator], t.Parts...)
+		s.own[place{t.Operator, t.Index}] = t.Parts
+		if t.Keyed != nil {
+			s.handles[t.Operator] = append(s.handles[t.Operator], t.Keyed)
+		}
+	}
+	return s
+}
+
+// of is what subtask index of an operator gets.
+func (s *shares) of(operator string, index int) SubtaskDeployment {
+	job := &s.c.job
+	d := SubtaskDeployment{Operator: operator, Index: index, Parts: s.operatorState(operator, index)}
+	if job.keyed[operator] {
+		r := job.keyRange(index, s.parallelism)
+		for _, h := range s.handles[operator] {
+			if n, ok := h.Narrow(r); ok {
+				d.Handles = append(d.Handles, n)
+			}
+		}
+	}
+	if operator == job.source {
+		for p := index; p < len(s.positions); p += s.parallelism {
+			d.Positions = append(d.Positions, checkpoint.Position{Partition: p, Next: s.positions[p]})
+		}
+	}
+	if operator == job.sink {
+		for i := index; i < len(s.commit); i += s.parallelism {
+			d.Commit = append(d.Commit, s.commit[i])
+		}
+	}
+	return d
+}
+
+// operatorState deals out state that is not keyed. A subtask keeps its own parts as long as the parallelism stays.
+func (s *shares) operatorState(operator string, index int) [][]byte {
+	all := s.parts[operator]
+	switch {
+	case len(all) == 0:
+		return nil
+	case s.c.job.redistribute[operator] == graph.Union:
+		return slices.Clone(all)
+	case s.from.Parallelism == s.parallelism:
+		return s.own[place{operator, index}]
+	}
+	var mine [][]byte
+	for i := index; i < len(all); i += s.parallelism {
+		mine = append(mine, all[i])
+	}
+	return mine
+}
