@@ -21,7 +21,7 @@ import (
 // record and clears the window. Stage total adds up the output of a coarser group of keys, in any order. Each source
 // record leads to one output record, which carries what the record before it had left in the state.
 func Counter() Kind {
-	return Kind{New: newCounter, Resolve: resolveCounter, Inputs: func(o json.RawMessage) ([]string, error) {
+	return Kind{New: newCounter, Resolve: resolveCounter, Options: &counterOptions{}, Inputs: func(o json.RawMessage) ([]string, error) {
 		_, err := counterOptionsOf(o)
 		return nil, err
 	}}
@@ -29,45 +29,36 @@ func Counter() Kind {
 
 // counterOptions are the options of the counter as they are written.
 type counterOptions struct {
-	// Partitions of the source.
-	Partitions int `json:"partitions"`
-	// Stages is 1 (count) or 2 (count, total).
-	Stages int            `json:"stages"`
-	Keys   counterKeys    `json:"keys"`
-	Values counterPayload `json:"values"`
-	// Second is the state beside the value: map, list or none.
-	Second string `json:"second"`
-	// ListCap bounds the entries of the map or list of a key.
-	ListCap int64 `json:"listCap"`
-	// TimerEvery is the length of a bucket of event time; 0: no windows and no timers.
-	TimerEvery span `json:"timerEvery"`
-	// Totals is the number of keys of stage total.
-	Totals int64      `json:"totals"`
-	Ops    counterOps `json:"ops"`
+	Partitions int            `json:"partitions" about:"partitions of the source"`
+	Stages     int            `json:"stages" about:"1 (count) or 2 (count, total)"`
+	Keys       counterKeys    `json:"keys"`
+	Values     counterPayload `json:"values"`
+	Second     string         `json:"second" about:"state beside the value: map, list or none"`
+	ListCap    int64          `json:"listCap" about:"entries of the map or list of a key at most"`
+	TimerEvery span           `json:"timerEvery" about:"length of a bucket of event time; 0: no windows and no timers"`
+	Totals     int64          `json:"totals" about:"keys of stage total"`
+	Ops        counterOps     `json:"ops"`
 }
 
 type counterKeys struct {
-	Count int64 `json:"count"`
-	// Pick is uniform or zipf, S the exponent of the latter.
-	Pick string  `json:"pick"`
-	S    float64 `json:"s"`
-	// Hotset moves the popularity: every MoveEvery of event time the ranks shift by Share of the keys.
+	Count  int64          `json:"count" about:"keys in all, at least one a partition"`
+	Pick   string         `json:"pick" about:"uniform or zipf"`
+	S      float64        `json:"s" about:"exponent of zipf"`
 	Hotset *counterHotset `json:"hotset,omitempty"`
 }
 
 type counterHotset struct {
-	Share     share `json:"share"`
-	MoveEvery span  `json:"moveEvery"`
+	Share     share `json:"share" about:"part of the keys by which the popularity shifts"`
+	MoveEvery span  `json:"moveEvery" about:"event time between two shifts"`
 }
 
 type counterPayload struct {
-	Size         size  `json:"size"`
-	Compressible share `json:"compressible"`
+	Size         size  `json:"size" about:"bytes of a payload"`
+	Compressible share `json:"compressible" about:"part of a payload that is one byte repeated"`
 }
 
 type counterOps struct {
-	// Delete is the share of records that remove the state of their key instead of adding to it.
-	Delete share `json:"delete"`
+	Delete share `json:"delete" about:"part of the records that remove the state of their key"`
 }
 
 // The values of Keys.Pick and Second.

@@ -199,6 +199,9 @@ func newHarness(t *testing.T, w Workload, max int, parallelism func() int) *harn
 	h.source = h.job.Nodes[0].Source
 	n := h.source.Partitions()
 	h.positions, h.announced = make([]int64, n), make([]int64, n)
+	for p := range h.announced {
+		h.announced[p] = math.MinInt64
+	}
 	h.collect = sinks.NewCollect(sinks.Options{Partitions: n, MaxParallelism: max, RecordIDs: true})
 	h.writer = h.collect.Writer("sink-0", 1)
 	h.stages = make([][]*subtask, len(h.job.Nodes))

@@ -51,8 +51,10 @@ type Constructor func(options json.RawMessage, e Env) (Workload, error)
 
 // Kind is one kind of workload. Resolve checks options and returns them with every default filled in; resolving twice
 // changes nothing. Inputs lists the paths of the files that New will open.
+// Options points to a struct of the form that options have, with json and about tags, for listing them.
 type Kind struct {
 	New     Constructor
+	Options any
 	Resolve func(options json.RawMessage) (json.RawMessage, error)
 	Inputs  func(options json.RawMessage) ([]string, error)
 }
