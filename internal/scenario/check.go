@@ -59,8 +59,8 @@ func (l *loader) spareWorkers(s *Scenario, p Phase, parallelism int) {
 		if f.For == 0 {
 			until = "until phase heal brings it back"
 		}
-		l.warn(f.place, "fault %s leaves %d slots on %d workers for parallelism %d: the job stands still %s",
-			f.ID, left, s.Workers.Count-1, parallelism, until)
+		l.warn(f.place, "fault %s leaves %s on %s for parallelism %d: the job stands still %s",
+			f.ID, count(left, "slot"), count(s.Workers.Count-1, "worker"), parallelism, until)
 	}
 }
 

@@ -16,7 +16,7 @@ func Explain(s *Scenario, plans []plan.Plan) string {
 	explainHead(&b, s, plans)
 	explainArms(&b, s)
 	explainSteps(&b, s, plans)
-	b.WriteString("\nsettings\n")
+	b.WriteString("\nsettings, with the line of "+s.Path+" that gives each\n")
 	w := &writer{s: s}
 	w.env()
 	w.job()
@@ -24,7 +24,7 @@ func Explain(s *Scenario, plans []plan.Plan) string {
 	w.workload()
 	w.sim()
 	for line := range strings.Lines(w.b.String()) {
-		b.WriteString("  " + line)
+		b.WriteString("  " + strings.Replace(line, "# "+s.Path+":", "# line ", 1))
 	}
 	if len(s.Warnings)+len(s.Notes) > 0 {
 		b.WriteString("\n")
@@ -69,7 +69,7 @@ func explainHead(b *strings.Builder, s *Scenario, plans []plan.Plan) {
 	}
 	fmt.Fprintf(b, "load      %s\n", load)
 	for _, in := range plans[0].Inputs {
-		fmt.Fprintf(b, "input     %s, %s, sha256 %.12s\n", in.Path, registry.Bytes(in.Bytes), in.SHA256)
+		fmt.Fprintf(b, "input     %s, %s, sha256 %.12s\n", in.Path, grouped(in.Bytes)+" bytes", in.SHA256)
 	}
 	if s.World == "sim" && s.Sim.Records != nil {
 		fmt.Fprintf(b, "scaled    phases and record triggers to %s by sim.records\n", s.Sim.Records)
@@ -123,13 +123,22 @@ func explainSteps(b *strings.Builder, s *Scenario, plans []plan.Plan) {
 	for i, p := range s.Phases {
 		fmt.Fprintf(b, "  %2d  %-*s  %s\n", i+1, wide, p.Name, strings.Join(s.phaseText(p, rate), "   "))
 		for _, f := range p.Faults {
-			fmt.Fprintf(b, "        %s   %s\n", s.faultText(f, p), s.Origin(f.path+".id"))
+			fmt.Fprintf(b, "        %s   %s\n", s.faultText(f, p), s.lineOf(f.path+".id"))
 		}
 		for n, r := range p.Rescales {
 			fmt.Fprintf(b, "        %s to %d from the %s checkpoint, %s   %s\n", r.ID, r.To, r.From, s.triggerText(r.At, p),
-				s.Origin(fmt.Sprintf("%s.rescale[%d].to", p.path, n)))
+				s.lineOf(fmt.Sprintf("%s.rescale[%d].to", p.path, n)))
 		}
 	}
+}
+
+// lineOf is the origin of a setting, without the name of the file.
+func (s *Scenario) lineOf(path string) string {
+	from := s.Origin(path)
+	if line, ok := strings.CutPrefix(from, s.Path+":"); ok {
+		return "(line " + line + ")"
+	}
+	return "(" + from + ")"
 }
 
 // phaseText says how long a phase is and what is special about it.
@@ -155,7 +164,7 @@ func (s *Scenario) phaseText(p Phase, rate float64) []string {
 		out = append(out, count(len(s.Verify.Checks), "check")+", every retained checkpoint restored")
 	}
 	if p.Until == "" {
-		out = append(out, s.Origin(p.path+".name"))
+		out = append(out, s.lineOf(p.path+".name"))
 	}
 	return out
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -67,8 +68,14 @@ func (w *writer) list(depth int, key string, words []string, path string) {
 	w.set(depth, key, "["+strings.Join(quotedWords, ", ")+"]", path)
 }
 
+// withUnit is a number with a unit, which YAML takes for text.
+var withUnit = regexp.MustCompile(`^[0-9]+(\.[0-9]+)?(ns|µs|ms|s|m|h|m[0-9]+s|h[0-9]+m[0-9]+s|B|[KMGT]iB|%|/s)$`)
+
 // quoted writes a text so that YAML reads it back as text: bare where that is beyond doubt, else in double quotes.
 func quoted(s string) string {
+	if withUnit.MatchString(s) {
+		return s
+	}
 	bare := s != "" && s != "true" && s != "false" && s != "null" && (s[0] >= 'a' && s[0] <= 'z' || s[0] >= 'A' && s[0] <= 'Z')
 	for _, r := range s {
 		bare = bare && (r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./", r))
@@ -310,18 +317,25 @@ func optionsText(options json.RawMessage) string {
 	object, _ := value(options).(map[string]any)
 	var parts []string
 	for _, k := range slices.Sorted(maps.Keys(object)) {
-		text := ""
-		switch v := object[k].(type) {
-		case nil:
-			continue
-		case string:
-			text = v
-		case map[string]any:
-			text = optionsText(canonical(v))
-		default:
-			text = string(canonical(v))
+		if object[k] != nil {
+			parts = append(parts, k+": "+valueText(object[k]))
 		}
-		parts = append(parts, k+": "+text)
 	}
 	return "{" + strings.Join(parts, ", ") + "}"
+}
+
+func valueText(v any) string {
+	switch v := v.(type) {
+	case string:
+		return v
+	case map[string]any:
+		return optionsText(canonical(v))
+	case []any:
+		parts := make([]string, len(v))
+		for i, e := range v {
+			parts[i] = valueText(e)
+		}
+		return "[" + strings.Join(parts, ", ") + "]"
+	}
+	return string(canonical(v))
 }

@@ -33,7 +33,7 @@ func golden(t *testing.T, file string, got []byte) {
 	}
 }
 
-func files(t *testing.T, pattern string) []string {
+func files(t testing.TB, pattern string) []string {
 	t.Helper()
 	found, err := filepath.Glob(pattern)
 	if err != nil || len(found) == 0 {
@@ -42,7 +42,7 @@ func files(t *testing.T, pattern string) []string {
 	return found
 }
 
-func mustRead(t *testing.T, file string) []byte {
+func mustRead(t testing.TB, file string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(file)
 	if err != nil {

@@ -121,3 +121,9 @@ func testTables() Tables {
 		Charts:   []string{"checkpoint-duration", "size-sawtooth", "recovery-split"},
 	}
 }
+
+// openWorkload is a table with a workload that takes anything.
+func openWorkload() registry.Table[WorkloadInfo] {
+	same := func(in json.RawMessage) (json.RawMessage, error) { return in, nil }
+	return registry.NewTable("workload", registry.Entry[WorkloadInfo]{Name: "open", New: WorkloadInfo{Resolve: same}})
+}

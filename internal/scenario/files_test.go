@@ -1,0 +1,45 @@
+package scenario
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"statebench.dev/bench/faults"
+	"statebench.dev/bench/internal/registry"
+	"statebench.dev/bench/workloads"
+)
+
+// realTables hold the workloads and faults that the shipped scenarios use.
+func realTables() Tables {
+	workload := func(k workloads.Kind, scheduled bool, sim map[string]string) WorkloadInfo {
+		return WorkloadInfo{Options: OptionsOf(k.Options), Resolve: k.Resolve, Inputs: k.Inputs, Scheduled: scheduled, Sim: sim}
+	}
+	crash := FaultInfo{Crash: true, Options: []Option{{Name: "disk", Kind: "text"}}, Check: func(where string, with json.RawMessage) error {
+		_, err := faults.NewWorkerCrash(faults.Spec{ID: "check", Where: where, With: with})
+		return err
+	}}
+	t := testTables()
+	t.Faults = registry.NewTable("fault", registry.Entry[FaultInfo]{Name: "worker-crash", New: crash})
+	t.Workloads = registry.NewTable("workload",
+		registry.Entry[WorkloadInfo]{Name: "counter", New: workload(workloads.Counter(), false, map[string]string{"keys": "keys.count", "sizes": "values.size"})},
+		registry.Entry[WorkloadInfo]{Name: "trace", New: workload(workloads.Trace(), true, map[string]string{"speed": "speed", "duration": "duration"})})
+	return t
+}
+
+// TestShippedScenariosMakeTheirPlans also holds them to having no warning: they are examples.
+func TestShippedScenariosMakeTheirPlans(t *testing.T) {
+	for _, file := range files(t, "../../scenarios/*.yaml") {
+		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
+		t.Run(name, func(t *testing.T) {
+			for _, world := range []string{"real", "sim"} {
+				o := Overrides{World: world}
+				checkGood(t, file, filepath.Join("testdata/shipped", name+"."+world), realTables(), o)
+				if s, _ := load(t, file, realTables(), o); len(s.Warnings) > 0 {
+					t.Errorf("%s:\n%s", world, Format(s.Warnings))
+				}
+			}
+		})
+	}
+}
