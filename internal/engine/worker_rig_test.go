@@ -321,6 +321,24 @@ func (r *rig) cancel(ctx context.Context) {
 	r.net.Release(r.attempt)
 }
 
+// setWatch makes f see every event in the process that emits it.
+func (r *rig) setWatch(f func(ctx context.Context, e *history.Event)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.watch = f
+}
+
+// crashAt kills a domain when an event of that kind has come n times more, whoever emits it.
+func (r *rig) crashAt(k history.Kind, d *world.Domain, n int) {
+	r.setWatch(func(_ context.Context, e *history.Event) {
+		if e.Kind == k {
+			if n--; n == 0 {
+				d.MarkDead()
+			}
+		}
+	})
+}
+
 func (r *rig) kinds(k history.Kind) (found []history.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
