@@ -308,3 +308,25 @@ func BenchmarkModelGroups(b *testing.B) {
 	}
 	b.ReportMetric(float64(elements), "elements")
 }
+
+// BenchmarkOperators measures generator, operators, typed state and sink of one record in one process, on the heap backend.
+func BenchmarkOperators(b *testing.B) {
+	for name, options := range map[string]string{
+		"map":  `{"partitions":1,"keys":{"count":100000}}`,
+		"list": `{"partitions":1,"keys":{"count":100000},"second":"list"}`,
+		"lean": `{"partitions":1,"keys":{"count":100000},"stages":1,"second":"none","timerEvery":0}`,
+	} {
+		b.Run(name, func(b *testing.B) {
+			w := newTestCounter(b, options, Env{Rate: 100_000, MaxParallelism: 128})
+			h := newHarness(b, w, 128, func() int { return 1 }, inHeap)
+			h.read(0, 200_000, math.MaxInt64)
+			b.ReportAllocs()
+			for n := 0; b.Loop(); n++ {
+				h.read(0, 1, math.MaxInt64)
+				if n%1000 == 0 {
+					h.barrier()
+				}
+			}
+		})
+	}
+}

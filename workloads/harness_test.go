@@ -11,10 +11,13 @@ import (
 	"testing"
 
 	"statebench.dev/bench/backend"
+	"statebench.dev/bench/backend/heap"
 	"statebench.dev/bench/internal/canon"
 	"statebench.dev/bench/internal/graph"
+	"statebench.dev/bench/internal/history"
 	"statebench.dev/bench/internal/keygroup"
 	"statebench.dev/bench/internal/sinks"
+	"statebench.dev/bench/internal/world"
 )
 
 // plainKeyed is the least backend that serves typed state: a Go map for each state and key group.
@@ -37,6 +40,8 @@ func (k *plainKeyed) Register(spec backend.StateSpec) (backend.StateID, error) {
 	k.specs = append(k.specs, spec)
 	return backend.StateID(len(k.specs) - 1), nil
 }
+
+func (k *plainKeyed) States() []backend.StateSpec { return k.specs }
 
 func (k *plainKeyed) at(a backend.Addr) map[string][]byte {
 	if k.data == nil {
@@ -110,7 +115,7 @@ type subtask struct {
 	node      int
 	index     int
 	op        graph.Operator
-	keyed     *plainKeyed
+	keyed     backend.Keyed
 	context   *backend.Context
 	timers    *backend.TimerState
 	watermark int64
@@ -178,7 +183,7 @@ func (s *subtask) fire(ctx context.Context, at int64) error {
 
 // harness runs the operators of a linear job in one process.
 type harness struct {
-	t         *testing.T
+	t         testing.TB
 	job       *graph.Job
 	source    graph.Source
 	max       int
@@ -188,9 +193,27 @@ type harness struct {
 	collect   *sinks.Collect
 	writer    *sinks.Writer
 	records   int
+	record    graph.Record // as the engine does, its memory is used again
 }
 
-func newHarness(t *testing.T, w Workload, max int, parallelism func() int) *harness {
+// plain opens a plainKeyed.
+func plain(testing.TB, keygroup.Range) backend.Keyed { return &plainKeyed{} }
+
+// inHeap opens the heap backend.
+func inHeap(t testing.TB, r keygroup.Range) backend.Keyed {
+	t.Helper()
+	b, err := heap.New(heap.Options{}).ForWorker(t.Context(), backend.WorkerEnv{World: world.NewReal(1), Emit: func(context.Context, history.Event) {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := b.Open(t.Context(), backend.OpenOptions{Range: r})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func newHarness(t testing.TB, w Workload, max int, parallelism func() int, open func(testing.TB, keygroup.Range) backend.Keyed) *harness {
 	t.Helper()
 	h := &harness{t: t, job: w.Job(), max: max}
 	if err := h.job.Validate(); err != nil {
@@ -211,7 +234,8 @@ func newHarness(t *testing.T, w Workload, max int, parallelism func() int) *harn
 		}
 		p := parallelism()
 		for k := range p {
-			s := &subtask{h: h, node: i, index: k, op: node.Operator(), keyed: &plainKeyed{}, watermark: math.MinInt64, groups: keygroup.RangeOf(k, p, max)}
+			s := &subtask{h: h, node: i, index: k, op: node.Operator(), watermark: math.MinInt64, groups: keygroup.RangeOf(k, p, max)}
+			s.keyed = open(t, s.groups)
 			s.context = backend.NewContext(s.keyed)
 			var err error
 			if s.timers, err = backend.NewTimers(s.context, "timers"); err == nil {
@@ -242,11 +266,11 @@ func (h *harness) read(partition int, n, total int64) {
 	h.t.Helper()
 	limit := h.source.Limit(partition, total)
 	for ; n > 0 && h.positions[partition] < limit; n-- {
-		var r graph.Record
-		if ok, err := h.source.Read(partition, h.positions[partition], &r); !ok || err != nil {
+		r := &h.record
+		if ok, err := h.source.Read(partition, h.positions[partition], r); !ok || err != nil {
 			h.t.Fatalf("read %d of partition %d: %v, %v", h.positions[partition], partition, ok, err)
 		}
-		if err := h.deliver(1, &r); err != nil {
+		if err := h.deliver(1, r); err != nil {
 			h.t.Fatal(err)
 		}
 		h.positions[partition]++
@@ -312,7 +336,7 @@ func (h *harness) digests() map[string]canon.Digest {
 	all := map[string]canon.Digest{}
 	for i, stage := range h.stages {
 		for _, s := range stage {
-			for _, spec := range s.keyed.specs {
+			for _, spec := range s.keyed.States() {
 				declared := false
 				for _, d := range h.job.Nodes[i].States {
 					declared = declared || d == spec
@@ -377,7 +401,7 @@ func (h *harness) mustMatch(m Model, checkpoint uint64) {
 	}
 }
 
-func compareDigests(t *testing.T, what string, got, want map[string]canon.Digest) {
+func compareDigests(t testing.TB, what string, got, want map[string]canon.Digest) {
 	t.Helper()
 	for name := range want { // order-free: the first failure will do
 		if got[name] != want[name] {
@@ -394,10 +418,11 @@ func compareDigests(t *testing.T, what string, got, want map[string]canon.Digest
 // mustMatchAnyInterleaving runs a workload in some random ways and compares it with its model at each checkpoint.
 func mustMatchAnyInterleaving(t *testing.T, make func() Workload, max int, total int64, tries int) {
 	t.Helper()
+	opens := [2]func(testing.TB, keygroup.Range) backend.Keyed{plain, inHeap}
 	for try := range uint64(tries) {
 		random := rand.New(rand.NewPCG(try, 7))
 		w := make()
-		h := newHarness(t, w, max, func() int { return 1 + random.IntN(min(4, max)) })
+		h := newHarness(t, w, max, func() int { return 1 + random.IntN(min(4, max)) }, opens[try%2])
 		m, checkpoint := w.Model(), uint64(0)
 		h.run(random, total, 3, func() {
 			checkpoint++

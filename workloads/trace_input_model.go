@@ -35,7 +35,7 @@ func (in *traceInput) read() (_ []tracePart, err error) {
 	}
 	parts := make([]tracePart, in.partitions)
 	for p := range parts {
-		parts[p] = tracePart{fired: map[int64]bool{}, output: make([]canon.Digest, in.maxParallelism)}
+		parts[p] = tracePart{output: make([]canon.Digest, in.maxParallelism)}
 	}
 	table := csv.NewReader(text)
 	table.FieldsPerRecord = -1

@@ -41,8 +41,8 @@ type tracePart struct {
 	rows   []traceRow
 	limit  int64
 	next   int64
-	open   []*traceSpan // windows, in order of bucket
-	fired  map[int64]bool
+	open   []*traceSpan   // windows, in order of bucket
+	fired  []uint64       // bitmap of the indices that window output carries
 	output []canon.Digest // by key group
 }
 
@@ -56,7 +56,7 @@ type traceRow struct {
 
 // traceKey is the state of one key.
 type traceKey struct {
-	name                string
+	name                []byte
 	group               keygroup.ID
 	count               int64
 	sum, min, max, last []int64
@@ -71,11 +71,13 @@ type traceSpan struct {
 	records int64
 	index   int64
 	sum     []int64
-	second  string
+	second  *traceTotal
 }
 
 // traceTotal is the state of one second key.
 type traceTotal struct {
+	name             []byte
+	group            keygroup.ID
 	records, windows int64
 	sum              []int64
 }
@@ -127,7 +129,7 @@ func (m *traceModel) step(p int, index int64) {
 	k := m.keys[row.key]
 	if k == nil {
 		n := len(row.values)
-		k = &traceKey{name: row.key, group: m.group(row.key), sum: make([]int64, n), min: slices.Clone(row.values), max: slices.Clone(row.values),
+		k = &traceKey{name: []byte(row.key), group: m.group([]byte(row.key)), sum: make([]int64, n), min: slices.Clone(row.values), max: slices.Clone(row.values),
 			last: make([]int64, n), labels: make([]map[string]int64, len(row.labels))}
 		for i := range k.labels {
 			k.labels[i] = map[string]int64{}
@@ -140,24 +142,22 @@ func (m *traceModel) step(p int, index int64) {
 		k.sum[i] += v
 		k.min[i], k.max[i], k.last[i] = min(k.min[i], v), max(k.max[i], v), v
 	}
-	m.value = append(m.head(row.values, row.key), k.stats(nil)...)
+	m.value = k.stats(m.head(row.values, k.name))
 	for i, l := range row.labels {
 		k.labels[i][l]++
 		m.value = binary.BigEndian.AppendUint64(m.value, uint64(k.labels[i][l]))
 	}
-	m.span(part, k, row, index)
-	if len(m.in.second) > 0 {
-		t := m.total(row.second)
-		t.records++
-		for i, v := range row.values {
-			t.sum[i] += v
-		}
+	t := m.total(row.second)
+	t.records++
+	for i, v := range row.values {
+		t.sum[i] += v
 	}
-	m.emit(p, index, 0, row.key, row.second)
+	m.span(part, k, t, row, index)
+	m.emit(p, index, 0, k, t)
 }
 
 // span adds a row to the key's window.
-func (m *traceModel) span(part *tracePart, k *traceKey, row *traceRow, index int64) {
+func (m *traceModel) span(part *tracePart, k *traceKey, t *traceTotal, row *traceRow, index int64) {
 	if m.in.every == 0 {
 		return
 	}
@@ -173,7 +173,7 @@ func (m *traceModel) span(part *tracePart, k *traceKey, row *traceRow, index int
 		w = &traceSpan{key: k, bucket: bucket, sum: make([]int64, len(row.values))}
 		k.newest, part.open = w, append(part.open, w)
 	}
-	w.records, w.index, w.second = w.records+1, index, row.second
+	w.records, w.index, w.second = w.records+1, index, t
 	for i, v := range row.values {
 		w.sum[i] += v
 	}
@@ -185,20 +185,21 @@ func (m *traceModel) fire(p int, at int64) {
 	for len(part.open) > 0 && (part.open[0].bucket+1)*m.in.every <= at {
 		w := part.open[0]
 		part.open = part.open[1:]
-		part.fired[w.index] = true
+		for int(w.index/64) >= len(part.fired) {
+			part.fired = append(part.fired, 0)
+		}
+		part.fired[w.index/64] |= 1 << (w.index % 64)
 		m.value = m.head(w.sum, w.key.name)
 		for _, word := range [3]int64{w.records, w.bucket, 0} {
 			m.value = binary.BigEndian.AppendUint64(m.value, uint64(word))
 		}
-		if len(m.in.second) > 0 {
-			m.total(w.second).windows++
-		}
-		m.emit(p, w.index, 1, w.key.name, w.second)
+		w.second.windows++
+		m.emit(p, w.index, 1, w.key, w.second)
 	}
 }
 
 // head begins an output value in the value buffer.
-func (m *traceModel) head(values []int64, key string) []byte {
+func (m *traceModel) head(values []int64, key []byte) []byte {
 	b := words(m.value[:0], values)
 	b = binary.BigEndian.AppendUint32(b, uint32(len(key)))
 	return append(b, key...)
@@ -221,23 +222,24 @@ func words(dst []byte, values []int64) []byte {
 func (m *traceModel) total(name string) *traceTotal {
 	t := m.totals[name]
 	if t == nil {
-		t = &traceTotal{sum: make([]int64, len(m.in.values))}
+		t = &traceTotal{name: []byte(name), group: m.group([]byte(name)), sum: make([]int64, len(m.in.values))}
 		m.totals[name] = t
 	}
 	return t
 }
 
 // emit takes the value buffer to the sink.
-func (m *traceModel) emit(p int, index int64, tag uint8, key, second string) {
+func (m *traceModel) emit(p int, index int64, tag uint8, k *traceKey, t *traceTotal) {
+	key, group := k.name, k.group
 	if len(m.in.second) > 0 {
-		key = second
+		key, group = t.name, t.group
 	}
-	m.element = canon.Output(m.element[:0], int32(p), index, tag, []byte(key), m.value)
-	m.parts[p].output[m.group(key)].Add(m.element)
+	m.element = canon.Output(m.element[:0], int32(p), index, tag, key, m.value)
+	m.parts[p].output[group].Add(m.element)
 }
 
-func (m *traceModel) group(key string) keygroup.ID {
-	return keygroup.Of(keygroup.HashBytes([]byte(key)), m.in.maxParallelism)
+func (m *traceModel) group(key []byte) keygroup.ID {
+	return keygroup.Of(keygroup.HashBytes(key), m.in.maxParallelism)
 }
 
 // Output implements Model.
@@ -256,7 +258,8 @@ func (m *traceModel) OutputHas(partition int, index int64, tag uint8) bool {
 	if partition < 0 || partition >= len(m.parts) || index < 0 || index >= m.parts[partition].next {
 		return false
 	}
-	return tag == 0 || tag == 1 && m.parts[partition].fired[index]
+	fired := m.parts[partition].fired
+	return tag == 0 || tag == 1 && index/64 < int64(len(fired)) && fired[index/64]&(1<<(index%64)) != 0
 }
 
 // OutputTags implements Model.
@@ -295,7 +298,7 @@ func (m *traceModel) Elements(operator, state string, group keygroup.ID, f func(
 // state walks the state of stage stats in the wanted key groups.
 func (m *traceModel) state(want func(keygroup.ID) bool, f func(state string, group keygroup.ID, element []byte)) {
 	put := func(state string, k *traceKey, ns, value []byte) {
-		m.element = canon.Element(m.element[:0], state, []byte(k.name), ns, value)
+		m.element = canon.Element(m.element[:0], state, k.name, ns, value)
 		f(state, k.group, m.element)
 	}
 	for _, k := range m.order {
@@ -316,7 +319,7 @@ func (m *traceModel) state(want func(keygroup.ID) bool, f func(state string, gro
 				continue
 			}
 			value := words(words(nil, []int64{w.records, int64(p), w.index}), w.sum)
-			put("window", w.key, words(nil, []int64{w.bucket}), append(value, w.second...))
+			put("window", w.key, words(nil, []int64{w.bucket}), append(value, w.second.name...))
 			put("timers", w.key, nil, canon.TimerValue(nil, (w.bucket+1)*m.in.every))
 		}
 	}
@@ -324,11 +327,14 @@ func (m *traceModel) state(want func(keygroup.ID) bool, f func(state string, gro
 
 // sums walks the state of stage total.
 func (m *traceModel) sums(f func(state string, group keygroup.ID, element []byte)) {
+	if len(m.in.second) == 0 {
+		return
+	}
 	for _, name := range sortedKeys(m.totals) {
 		t := m.totals[name]
 		value := words(words(nil, []int64{t.records, t.windows}), t.sum)
-		m.element = canon.Element(m.element[:0], "total", []byte(name), nil, value)
-		f("total", m.group(name), m.element)
+		m.element = canon.Element(m.element[:0], "total", t.name, nil, value)
+		f("total", t.group, m.element)
 	}
 }
 

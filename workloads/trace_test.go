@@ -255,8 +255,8 @@ func TestFlights(t *testing.T) {
 	if testing.Short() {
 		return
 	}
-	h := newHarness(t, w, 128, func() int { return 3 })
-	h.run(rand.New(rand.NewPCG(1, 1)), 60_000, 0, func() { h.mustMatch(w.Model(), 1) })
+	h := newHarness(t, w, 128, func() int { return 3 }, inHeap)
+	h.run(rand.New(rand.NewPCG(1, 1)), 328_521, 0, func() { h.mustMatch(w.Model(), 1) })
 }
 
 func BenchmarkTraceLoad(b *testing.B) {
