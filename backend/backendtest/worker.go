@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"statebench.dev/bench/backend"
 	"statebench.dev/bench/backend/store"
@@ -60,8 +61,11 @@ func (k *Worker) Stop(ctx context.Context) error {
 	if err := k.spawns.Wait(ctx); err != nil && !errors.Is(err, context.Canceled) {
 		return fmt.Errorf("spawned by %s: %w", k.Env.Worker, err)
 	}
-	if n := k.Domain.Procs(); n > 0 {
-		return fmt.Errorf("%s has %d processes left", k.Env.Worker, n)
+	// In the real world a process leaves its domain a moment after its group knows that it has ended.
+	bounded, cancel := k.Env.World.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	if err := k.Domain.Await(bounded); err != nil {
+		return fmt.Errorf("%s has %d processes left: %w", k.Env.Worker, k.Domain.Procs(), err)
 	}
 	return nil
 }
