@@ -16,7 +16,7 @@ func Explain(s *Scenario, plans []plan.Plan) string {
 	explainHead(&b, s, plans)
 	explainArms(&b, s)
 	explainSteps(&b, s, plans)
-	b.WriteString("\nsettings, with the line of "+s.Path+" that gives each\n")
+	b.WriteString("\nsettings, with the line of " + s.Path + " that gives each\n")
 	w := &writer{s: s}
 	w.env()
 	w.job()

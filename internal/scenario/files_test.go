@@ -2,7 +2,9 @@ package scenario
 
 import (
 	"encoding/json"
+	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -43,3 +45,31 @@ func TestShippedScenariosMakeTheirPlans(t *testing.T) {
 		})
 	}
 }
+
+// TestDocumentationNamesEveryKey keeps docs/scenario.md complete and its example good.
+func TestDocumentationNamesEveryKey(t *testing.T) {
+	doc := string(mustRead(t, "../../docs/scenario.md"))
+	_, example, ok := strings.Cut(doc, "```yaml\n")
+	example, _, closed := strings.Cut(example, "```")
+	if !ok || !closed {
+		t.Fatal("no example")
+	}
+	loadSource(t, "example.yaml", []byte(example), realTables(), Overrides{})
+	for _, file := range files(t, "*.go") {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		src, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range readKey.FindAllStringSubmatch(string(src), -1) {
+			if named := regexp.MustCompile("[`.{ ]" + m[1] + "[`.:]"); !named.MatchString(doc) {
+				t.Errorf("docs/scenario.md does not name the key %s, which %s reads", m[1], file)
+			}
+		}
+	}
+}
+
+// readKey finds the keys that the loader reads.
+var readKey = regexp.MustCompile(`(?:read\(\w+|\.find\()(?:, )?"(\w+)"`)
