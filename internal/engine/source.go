@@ -53,7 +53,9 @@ func (r *source) open(context.Context) error {
 		if cfg.Failpoints.Mutant("replay-twice") && next > 0 {
 			next--
 		}
-		r.parts = append(r.parts, partition{id: p.Partition, next: next, reported: next, limit: r.in.Limit(p.Partition, cfg.Total)})
+		r.parts = append(r.parts, partition{id: p.Partition, next: next, reported: next, limit: r.in.Limit(p.Partition, cfg.Total), open: true})
+		// Now and not at the start, so that nobody takes the end of an earlier attempt's input for that of this one's.
+		r.progress(&r.parts[len(r.parts)-1])
 	}
 	return nil
 }

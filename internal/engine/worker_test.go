@@ -2,9 +2,13 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
+	"math"
+	"runtime"
 	"testing"
 	"time"
 
+	"statebench.dev/bench/internal/graph"
 	"statebench.dev/bench/internal/history"
 	"statebench.dev/bench/internal/world"
 )
@@ -23,52 +27,146 @@ func TestPipelineCommitsEveryRecordOnce(t *testing.T) {
 				}
 			}
 			r.finish(ctx)
-			r.check(src)
+			r.check(src, 0)
 		})
 	}
 }
 
-// Workers crash at random moments, attempts start again from the newest completed checkpoint, with one or two workers, and in the
-// end every record has been committed once.
+// Workers crash at random moments, some checkpoints are aborted, attempts start again from the newest completed one with another
+// parallelism, and in the end every record has been committed once.
 func TestCrashesLoseAndRepeatNothing(t *testing.T) {
 	for seed := range uint64(20) {
-		simulate(t, seed, func(ctx context.Context, w world.World) {
-			src := &numbers{parts: 3, keys: 50, total: 4000, value: 20, gap: 50 * time.Microsecond}
-			r := newRig(t, w, src, plainCounter, 2)
-			rng := w.Rand("test")
-			names := []string{"worker-0", "worker-1"}
-			for _, n := range names {
+		for _, after := range []int64{0, 30} {
+			simulate(t, seed, func(ctx context.Context, w world.World) {
+				src := &numbers{parts: 3, keys: 50, total: 4000, value: 20, gap: 50 * time.Microsecond}
+				r := newRig(t, w, src, func() graph.Operator { return &counter{after: after} }, 2)
+				crashes(ctx, r, []string{"worker-0", "worker-1"})
+				r.launch(ctx, 2, r.hosts...)
+				r.finish(ctx)
+				r.check(src, after)
+				if t.Failed() {
+					t.Fatalf("seed %d, timers after %d", seed, after)
+				}
+			})
+		}
+	}
+}
+
+// crashes runs six attempts, each of which a crash ends.
+func crashes(ctx context.Context, r *rig, names []string) {
+	rng := r.w.Rand("test")
+	for _, n := range names {
+		r.start(ctx, n)
+	}
+	for crash := range 6 {
+		r.launch(ctx, 1+rng.IntN(3), names...)
+		victim := r.domains[names[rng.IntN(2)]]
+		if crash%2 == 0 {
+			after := time.Duration(rng.Int64N(int64(60 * time.Millisecond)))
+			r.w.Go(ctx, "crash", func(ctx context.Context) error {
+				err := r.w.Sleep(ctx, after)
+				victim.Kill()
+				return err
+			})
+		} else {
+			r.crashAt(history.CheckpointSynced, victim, 1+rng.IntN(8))
+		}
+		for !r.lost() && len(r.failed) == 0 {
+			if id := r.trigger(ctx); rng.IntN(3) == 0 {
+				r.all(ctx, CheckpointAborted{ID: id})
+			} else if !r.complete(ctx, id) {
+				break
+			}
+			if err := r.w.Sleep(ctx, 5*time.Millisecond); err != nil {
+				r.t.Fatal(err)
+			}
+		}
+		r.cancel(ctx)
+		r.setWatch(nil)
+		for _, n := range names {
+			if r.domains[n].Dead() {
 				r.start(ctx, n)
 			}
-			for crash := range 6 {
-				r.launch(ctx, 1+rng.IntN(3), names...)
-				victim := r.domains[names[rng.IntN(2)]]
-				if crash%2 == 0 {
-					after := time.Duration(rng.Int64N(int64(60 * time.Millisecond)))
-					w.Go(ctx, "crash", func(ctx context.Context) error {
-						err := w.Sleep(ctx, after)
-						victim.Kill()
-						return err
-					})
-				} else {
-					r.crashAt(history.CheckpointSynced, victim, 1+rng.IntN(8))
-				}
-				for r.complete(ctx, r.trigger(ctx)) && !r.lost() {
-					if err := w.Sleep(ctx, 5*time.Millisecond); err != nil {
-						t.Fatal(err)
-					}
-				}
-				r.cancel(ctx)
-				r.setWatch(nil)
-				for _, n := range names {
-					if r.domains[n].Dead() {
-						r.start(ctx, n)
-					}
-				}
-			}
-			r.launch(ctx, 2, names...)
-			r.finish(ctx)
-			r.check(src)
-		})
+		}
 	}
+}
+
+func TestSameSeedSameHistory(t *testing.T) {
+	history := func(flip int64) (text string) {
+		w := world.NewSim(world.SimOptions{Seed: 7, FlipChoice: flip})
+		err := w.Run(func(ctx context.Context) error {
+			src := &numbers{parts: 3, keys: 50, total: 4000, value: 20, gap: 50 * time.Microsecond}
+			r := newRig(t, w, src, plainCounter, 2)
+			crashes(ctx, r, []string{"worker-0", "worker-1"})
+			b, err := json.Marshal(r.events)
+			text = string(b)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	first := history(0)
+	if history(0) != first {
+		t.Error("two runs of one seed differ")
+	}
+	for flip := int64(10); history(flip) == first; flip += 10 {
+		if flip == 200 {
+			t.Fatal("flipped choices of the scheduler change nothing")
+		}
+	}
+}
+
+// A crash leaves nothing behind, in both worlds: no process, no goroutine, and nothing of a put that was under way.
+func TestCrashLeavesNothingBehind(t *testing.T) {
+	inBothWorlds(t, func(ctx context.Context, t *testing.T, w world.World) {
+		src := &numbers{parts: 2, keys: 1000, total: math.MaxInt64, value: 20}
+		r := newRig(t, w, src, plainCounter, 2)
+		r.start(ctx, "worker-0")
+		r.start(ctx, "worker-1")
+		for range 3 {
+			r.launch(ctx, 2, "worker-0", "worker-1")
+			victim := r.domains["worker-1"]
+			r.crashAt(history.CheckpointSynced, victim, 1)
+			r.trigger(ctx)
+			r.until(ctx, victim.Dead)
+			victim.Kill()
+			if err := victim.Await(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if n := victim.Procs(); n != 0 {
+				t.Errorf("%d processes of the dead worker are left", n)
+			}
+			r.cancel(ctx)
+			if n := r.domains["worker-0"].Procs(); n != 1 {
+				t.Errorf("%d processes of the live worker are left, want its loop alone", n)
+			}
+			r.setWatch(nil)
+			r.start(ctx, "worker-1")
+		}
+		if got := r.cfg.Collect.Result(); got.Records != 0 {
+			t.Errorf("%d records were committed without a completed checkpoint", got.Records)
+		}
+	})
+}
+
+// inBothWorlds runs f as the main process of each and checks that the real one's goroutines are gone afterwards.
+func inBothWorlds(t *testing.T, f func(ctx context.Context, t *testing.T, w world.World)) {
+	t.Run("sim", func(t *testing.T) {
+		simulate(t, 1, func(ctx context.Context, w world.World) { f(ctx, t, w) })
+	})
+	t.Run("real", func(t *testing.T) {
+		before := runtime.NumGoroutine()
+		w := world.NewReal(1)
+		if err := w.Run(func(ctx context.Context) error { f(ctx, t, w); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		for i := 0; runtime.NumGoroutine() > before && i < 1000; i++ {
+			runtime.Gosched()
+		}
+		if n := runtime.NumGoroutine(); n > before {
+			t.Errorf("%d goroutines, %d before", n, before)
+		}
+	})
 }
