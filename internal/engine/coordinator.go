@@ -57,7 +57,7 @@ type coordinator struct {
 	failure  string // why the job failed for good
 	cause    string // of the next attempt
 	choice   *checkpoint.Completed
-	until    time.Duration // of the phase: end of the delay, or of the patience with those that are to end
+	until    time.Duration // of the phase: end of the delay, or of the patience with those that are to end or to register
 	beat     time.Duration // when the next heartbeats are due
 	began    time.Duration // since when the sources' schedule counts
 	running  bool          // some attempt has run: began is set
@@ -195,6 +195,10 @@ func (c *coordinator) wakeAt() time.Duration {
 	switch c.phase {
 	case phaseDelaying, phaseFailing, phaseStopping, phaseClearing:
 		at = min(at, c.until)
+	case phaseWaiting:
+		if c.attempt == nil && c.world.Now() < c.until {
+			at = min(at, c.until)
+		}
 	}
 	return at
 }

@@ -41,6 +41,7 @@ func (c *coordinator) lead(ctx context.Context) error {
 		return err
 	}
 	c.ledger.start(ctx)
+	c.until = c.world.Now() + c.patience()
 	c.pick(ctx)
 	return nil
 }

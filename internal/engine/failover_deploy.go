@@ -49,12 +49,14 @@ func assign(p int, alive []*remote, before []string) []string {
 
 // deploy starts the next attempt from the chosen checkpoint, or stays waiting while there are too few slots.
 func (c *coordinator) deploy(ctx context.Context) {
-	p := c.job.parallelism
+	p, alive := c.job.parallelism, c.workers.alive()
 	var before []string
 	if c.attempt != nil {
 		before = c.attempt.where
+	} else if len(alive) < c.cfg.Workers.Count && c.world.Now() < c.until {
+		return // the first attempt is to be spread over all workers
 	}
-	where := assign(p, c.workers.alive(), before)
+	where := assign(p, alive, before)
 	if where == nil {
 		return
 	}
