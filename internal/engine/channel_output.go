@@ -33,7 +33,7 @@ func (p *producer) acquire(c *channel) (*buffer, error) {
 	if b != nil {
 		return b, nil
 	}
-	began := p.world.Now()
+	p.meter.enter(waitBackpressured, p.world.Now())
 	for b == nil {
 		if _, err := p.wait.Wait(p.ctx, world.Never); err != nil {
 			return nil, err
@@ -42,7 +42,7 @@ func (p *producer) acquire(c *channel) (*buffer, error) {
 		b = c.acquire()
 	}
 	p.now = p.world.Now()
-	p.meter.backpressured.Add(int64(p.now - began))
+	p.meter.leave(p.now)
 	return b, nil
 }
 

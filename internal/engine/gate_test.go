@@ -185,7 +185,7 @@ func TestProducerWaitsForCredit(t *testing.T) {
 		if err != nil || third != first {
 			t.Errorf("got buffer %p, %v; want the one that was given back, %p", third, err, first)
 		}
-		if got := time.Duration(p.meter.backpressured.Load()); got != time.Second {
+		if got := p.meter.total(waitBackpressured, w.Now()); got != time.Second {
 			t.Errorf("back-pressured for %v, want 1s", got)
 		}
 	})

@@ -44,9 +44,9 @@ type loop struct {
 
 // The entries of loop.wait.
 const (
-	waitMail = iota
-	waitInput
-	waitUnblocked
+	onMail = iota
+	onInput
+	onUnblocked
 )
 
 // alarm is a call of the backend's that is due at a time.
@@ -227,10 +227,7 @@ func (l *loop) idle(ctx context.Context, now time.Duration) error {
 	} else {
 		until = l.nextBatch(now)
 	}
-	began := l.a.w.cfg.World.Now()
-	err := l.await(ctx, until, waitInput)
-	l.meter.idle.Add(int64(l.a.w.cfg.World.Now() - began))
-	return err
+	return l.await(ctx, until, onInput, waitIdle)
 }
 
 // nextBatch is when a source is to go on: records that are due soon wait for each other, in the buffers that are open already or
@@ -254,21 +251,21 @@ func (l *loop) throttled(ctx context.Context) error {
 	if l.out != nil {
 		l.out.flush()
 	}
-	l.wait.Set(waitUnblocked, l.throttle.Unblocked())
-	began := l.a.w.cfg.World.Now()
-	err := l.await(ctx, world.Never, waitUnblocked)
-	l.meter.throttled.Add(int64(l.a.w.cfg.World.Now() - began))
-	return err
+	l.wait.Set(onUnblocked, l.throttle.Unblocked())
+	return l.await(ctx, world.Never, onUnblocked, waitThrottled)
 }
 
 // await waits for the mailbox, the next alarm, until, and entry of the wait set.
-func (l *loop) await(ctx context.Context, until time.Duration, entry int) error {
+func (l *loop) await(ctx context.Context, until time.Duration, entry int, kind wait) error {
 	if len(l.alarms) > 0 {
 		until = min(until, l.alarms[0].at)
 	}
-	l.wait.Enable(waitInput, entry == waitInput)
-	l.wait.Enable(waitUnblocked, entry == waitUnblocked)
+	l.wait.Enable(onInput, entry == onInput)
+	l.wait.Enable(onUnblocked, entry == onUnblocked)
+	w := l.a.w.cfg.World
+	l.meter.enter(kind, w.Now())
 	_, err := l.wait.Wait(ctx, until)
+	l.meter.leave(w.Now())
 	return err
 }
 

@@ -44,18 +44,50 @@ type counts struct {
 
 // meter is what others may read of a loop while it runs.
 type meter struct {
-	began                          time.Duration
-	idle, backpressured, throttled atomic.Int64
-	in                             []atomic.Int64 // by subtask
-	out, bytes                     atomic.Int64   // of the last subtask
-	state                          struct {
+	began   time.Duration
+	waited  [numWaits]atomic.Int64 // ns, by kind
+	waiting atomic.Int64           // since when (ns), times numWaits, plus the kind; -1: the loop works
+	in      []atomic.Int64         // by subtask
+	out     atomic.Int64           // of the last subtask
+	bytes   atomic.Int64           // of the last subtask
+	state   struct {
 		*world.Mutex
 		gauges backend.Gauges // of the first subtask
 	}
 }
 
+// wait is why a loop does not work.
+type wait int64
+
+const (
+	waitIdle          wait = iota // no input
+	waitBackpressured             // no credit
+	waitThrottled                 // the backend takes no writes
+	numWaits
+)
+
+// enter begins a wait, leave ends it.
+func (m *meter) enter(k wait, now time.Duration) {
+	m.waiting.Store(int64(now)*int64(numWaits) + int64(k))
+}
+
+func (m *meter) leave(now time.Duration) {
+	since := m.waiting.Swap(-1)
+	m.waited[since%int64(numWaits)].Add(int64(now) - since/int64(numWaits))
+}
+
+// total is the time of all waits of a kind, the one that goes on included.
+func (m *meter) total(k wait, now time.Duration) time.Duration {
+	t := m.waited[k].Load()
+	if since := m.waiting.Load(); since >= 0 && wait(since%int64(numWaits)) == k {
+		t += max(0, int64(now)-since/int64(numWaits))
+	}
+	return time.Duration(t)
+}
+
 func newMeter(w world.World, subtasks int) *meter {
 	m := &meter{began: w.Now(), in: make([]atomic.Int64, subtasks)}
+	m.waiting.Store(-1)
 	m.state.Mutex = world.NewMutex(w)
 	return m
 }
@@ -108,7 +140,7 @@ func (l *loop) metrics(now time.Duration) []SubtaskMetrics {
 	for i, s := range l.subtasks {
 		x := &all[i]
 		*x = SubtaskMetrics{Subtask: s.name, Operator: s.node.ID, Index: s.d.Index, Worker: l.a.w.name, Attempt: l.a.id, Age: now - m.began,
-			Idle: time.Duration(m.idle.Load()), Backpressured: time.Duration(m.backpressured.Load()), Throttled: time.Duration(m.throttled.Load()),
+			Idle: m.total(waitIdle, now), Backpressured: m.total(waitBackpressured, now), Throttled: m.total(waitThrottled, now),
 			In: m.in[i].Load()}
 		x.Busy = max(0, x.Age-x.Idle-x.Backpressured-x.Throttled)
 		if i+1 < len(l.subtasks) {

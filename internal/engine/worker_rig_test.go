@@ -121,6 +121,7 @@ type rig struct {
 	net     *Network
 	lead    *Endpoint
 	domains map[string]*world.Domain
+	workers map[string]*worker
 	lives   uint64
 	p       int
 
@@ -141,7 +142,7 @@ type rig struct {
 }
 
 func newRig(t testing.TB, w world.World, src *numbers, op func() graph.Operator, parallelism int) *rig {
-	r := &rig{t: t, w: w, domains: map[string]*world.Domain{}, p: parallelism, ended: map[string]bool{},
+	r := &rig{t: t, w: w, domains: map[string]*world.Domain{}, workers: map[string]*worker{}, p: parallelism, ended: map[string]bool{},
 		acks: map[uint64][]Acknowledge{}, decline: map[uint64][]Decline{}, up: map[string]uint64{}}
 	const maxParallelism = 32
 	r.cfg = &Config{
@@ -177,6 +178,7 @@ func (r *rig) start(ctx context.Context, name string) {
 	d := r.w.NewDomain(fmt.Sprintf("%s-life-%d", name, life), world.DomainOptions{})
 	r.domains[name] = d
 	wk := newWorker(r.cfg, r.tr, r.net, name, life)
+	r.workers[name] = wk
 	r.w.Go(d.Enter(ctx), name, wk.run)
 	r.until(ctx, func() bool { return r.up[name] == life })
 }
