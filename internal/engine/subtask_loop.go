@@ -306,7 +306,7 @@ func (l *loop) Fail(err error) { l.post(loopFail{err}) }
 // post puts a message into the loop's mailbox; one to a loop that is gone is dropped and counted.
 func (l *loop) post(m any) {
 	if !l.box.TryPut(m) {
-		l.a.w.gone.Add(1)
+		l.a.w.t.dropped.Add(1)
 	}
 }
 

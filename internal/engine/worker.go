@@ -26,7 +26,6 @@ type worker struct {
 	// group has the processes that watch over the attempts.
 	group  *world.Group
 	leader atomic.Pointer[string] // whom messages go to
-	gone   atomic.Int64           // messages to loops that were gone
 
 	// Of the loop only.
 	heard     time.Duration // when the leader was heard last; meaningless before the first time
@@ -220,9 +219,6 @@ func (w *worker) ended(ctx context.Context, a *execution) {
 	w.running.Unlock()
 	w.send(ctx, a.id, AttemptEnded{Worker: w.name})
 }
-
-// Dropped is the number of messages to loops that were gone.
-func (w *worker) dropped() int64 { return w.gone.Load() }
 
 // metrics returns the figures of the running subtasks. It may be called by any process.
 func (w *worker) metrics() []SubtaskMetrics {

@@ -104,7 +104,7 @@ func (a *execution) watch(ctx context.Context, l *loop) {
 		if _, ok := l.box.TryTake(); !ok {
 			break
 		}
-		a.w.gone.Add(1)
+		a.w.t.dropped.Add(1)
 	}
 	for _, s := range l.subtasks {
 		if s.keyed != nil {

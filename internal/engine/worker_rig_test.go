@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -332,11 +333,10 @@ func (r *rig) setWatch(f func(ctx context.Context, e *history.Event)) {
 
 // crashAt kills a domain when an event of that kind has come n times more, whoever emits it.
 func (r *rig) crashAt(k history.Kind, d *world.Domain, n int) {
+	left := int64(n)
 	r.setWatch(func(_ context.Context, e *history.Event) {
-		if e.Kind == k {
-			if n--; n == 0 {
-				d.MarkDead()
-			}
+		if e.Kind == k && atomic.AddInt64(&left, -1) == 0 {
+			d.MarkDead()
 		}
 	})
 }
