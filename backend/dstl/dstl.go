@@ -34,7 +34,7 @@ var (
 	ErrTruncated = errors.New("range of the log was truncated")
 	// ErrAhead: the range begins above everything appended.
 	ErrAhead = errors.New("range of the log was not appended yet")
-	// ErrReset: the checkpoint was reset while it was being persisted.
+	// ErrReset: the checkpoint was reset, or otherwise ended, before it was persisted.
 	ErrReset = errors.New("checkpoint was reset")
 )
 
@@ -118,7 +118,7 @@ type Writer interface {
 	// has a lower one, what is appended later has this one or a higher one.
 	Next() uint64
 	// Cut is Next for a checkpoint: it pins [from, to) for it, so that neither Truncate nor Close takes the changes away
-	// before the checkpoint is confirmed or reset, and returns to.
+	// before the checkpoint is confirmed or reset, and returns to. Checkpoints are cut in order of their ids, which begin with 1.
 	Cut(from, checkpoint uint64) (to uint64, err error)
 	// Persist makes [from, to) durable, to being where the checkpoint was cut, and returns references to it in sequence order. A
 	// checkpoint that was not cut is cut now, which only the loop may do. An error means that the range does not count as

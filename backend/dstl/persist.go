@@ -34,9 +34,10 @@ func (w *writer) cut(from, checkpoint uint64) (*pin, error) {
 		return nil, fmt.Errorf("cut %s from %d, truncated up to %d: %w", w.name, from, w.lowest, ErrTruncated)
 	case from > w.seq:
 		return nil, fmt.Errorf("cut %s from %d, appended up to %d: %w", w.name, from, w.seq, ErrAhead)
-	case checkpoint == 0 || w.pinOf(checkpoint) != nil:
-		return nil, fmt.Errorf("cut %s for checkpoint %d a second time", w.name, checkpoint)
+	case checkpoint <= w.newest:
+		return nil, fmt.Errorf("cut %s for checkpoint %d, which is not above %d", w.name, checkpoint, w.newest)
 	}
+	w.newest = checkpoint
 	p := &pin{checkpoint: checkpoint, from: from, to: w.seq, sets: slices.Clone(w.sets[from-w.lowest:])}
 	for _, s := range p.sets {
 		s.pins++
@@ -93,11 +94,14 @@ func (w *writer) Persist(ctx context.Context, from, checkpoint uint64) (Persiste
 	}
 }
 
-// pinFor finds the pin of checkpoint or cuts it.
+// pinFor finds the pin of checkpoint or, if it was never cut, cuts it.
 func (w *writer) pinFor(from, checkpoint uint64) (*pin, error) {
 	w.l.mu.Lock()
-	p := w.pinOf(checkpoint)
+	p, before := w.pinOf(checkpoint), checkpoint <= w.newest
 	w.l.mu.Unlock()
+	if p == nil && before {
+		return nil, fmt.Errorf("persist %s for checkpoint %d: %w", w.name, checkpoint, ErrReset)
+	}
 	if p == nil {
 		w.rollover()
 		w.l.mu.Lock()

@@ -25,11 +25,13 @@ type upload struct {
 	err        error        // set before done
 }
 
-// batch is the uploads that share one object.
+// batch is the uploads that share one object: those of one checkpoint, or one writer's without a checkpoint. What else was
+// handed over at the same time goes into other objects, because the coordinator deletes an object once no retained
+// checkpoint references it: a writer whose changes are in it must have referenced it in every checkpoint since.
 type batch struct {
 	uploads    []*upload
 	writers    int
-	checkpoint uint64 // the newest
+	checkpoint uint64
 	body       []byte
 	object     *object
 }
@@ -43,43 +45,61 @@ const (
 // flush is the flusher. It ends when the queue is closed and drained, or with the attempt.
 func (l *segmentLog) flush(ctx context.Context) {
 	for {
-		b, err := l.collect(ctx)
+		uploads, err := l.collect(ctx)
 		if err != nil {
 			return
 		}
-		l.ship(ctx, b)
+		for _, b := range split(uploads) {
+			l.ship(ctx, b)
+		}
 	}
 }
 
+// split sorts uploads into batches, in the order in which they came.
+func split(uploads []*upload) []*batch {
+	var batches []*batch
+	for _, u := range uploads {
+		i := slices.IndexFunc(batches, func(b *batch) bool {
+			return b.checkpoint == u.checkpoint && (u.checkpoint != 0 || b.uploads[0].w == u.w)
+		})
+		if i < 0 {
+			i = len(batches)
+			batches = append(batches, &batch{checkpoint: u.checkpoint})
+		}
+		batches[i].uploads = append(batches[i].uploads, u)
+	}
+	return batches
+}
+
 // collect waits for an upload and then for more as the options say.
-func (l *segmentLog) collect(ctx context.Context) (*batch, error) {
+func (l *segmentLog) collect(ctx context.Context) ([]*upload, error) {
 	u, err := l.queue.Take(ctx)
 	if err != nil {
 		return nil, err
 	}
-	b := &batch{uploads: []*upload{u}}
+	uploads := []*upload{u}
 	bytes, until := u.bytes, l.env.World.Now()+l.o.BatchDelay
 	for bytes < l.o.BatchSize {
 		u, ok := l.queue.TryTake()
 		if ok {
-			b.uploads = append(b.uploads, u)
+			uploads = append(uploads, u)
 			bytes += u.bytes
 			continue
 		}
-		if l.o.BatchDelay == 0 || l.everybodyIn(b) {
+		if l.o.BatchDelay == 0 || l.everybodyIn(uploads) {
 			break
 		}
 		if i, err := world.Wait(ctx, l.env.World, until, l.queue.Readable()); err != nil || i < 0 || l.queue.Closed() {
 			break
 		}
 	}
-	return b, nil
+	return uploads, nil
 }
 
 // everybodyIn tells whether every open writer has handed over changes of a checkpoint: then there is nobody to wait for.
-func (l *segmentLog) everybodyIn(b *batch) bool {
+func (l *segmentLog) everybodyIn(uploads []*upload) bool {
 	var in []*writer
-	for _, u := range b.uploads {
+	for _, u := range uploads {
 		if u.checkpoint != 0 && !slices.Contains(in, u.w) {
 			in = append(in, u.w)
 		}
@@ -116,7 +136,6 @@ func (l *segmentLog) admit(b *batch) (left bool, err error) {
 		return false, ErrClosed
 	}
 	for _, u := range b.uploads {
-		b.checkpoint = max(b.checkpoint, u.checkpoint)
 		u.sets = slices.DeleteFunc(u.sets, func(s *set) bool {
 			if s.needed() {
 				return false

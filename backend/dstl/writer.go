@@ -35,6 +35,7 @@ type writer struct {
 	lowest    uint64
 	seq       uint64 // of the active set
 	pins      []*pin
+	newest    uint64 // checkpoint that was cut
 	closed    bool
 	failures  int          // uploads that failed in a row
 	unblocked *world.Latch // renewed when the writer blocks

@@ -1,0 +1,10 @@
+package dstltest_test
+
+import (
+	"testing"
+
+	"statebench.dev/bench/backend/dstl"
+	"statebench.dev/bench/backend/dstl/dstltest"
+)
+
+func TestSegmentLog(t *testing.T) { dstltest.Run(t, dstl.New) }
