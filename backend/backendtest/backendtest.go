@@ -41,6 +41,7 @@ func Run(t *testing.T, factory func(testing.TB) backend.Factory) {
 		{"SnapshotIsolation", 16, snapshotIsolation},
 		{"Rescale", 128, rescale},
 		{"ManyKeyGroups", 4096, rescale},
+		{"MixedHandles", 16, mixedHandles},
 		{"AbortAndPersistAgain", 16, abortAndPersistAgain},
 		{"StoreFailure", 16, storeFailure},
 		{"DamagedObject", 16, damagedObject},

@@ -132,6 +132,45 @@ func rescale(h *harness) {
 	b.j.close()
 }
 
+// mixedHandles: a key group is read from a handle only if both the handle's range and the object's key groups have it. Here two
+// handles say different things of each key group, and one or the other narrowing decides which of them holds.
+func mixedHandles(h *harness) {
+	b := h.open(1, nil).bind(newModel())
+	b.fill(400)
+	older := b.j.checkpoint(b.m)
+	b.fill(400)
+	newer := b.j.checkpoint(b.m)
+	b.j.close()
+	middle := keygroup.ID(h.max / 2)
+	want := newer.model.clone()
+	for s := range want.specs {
+		for g := range middle {
+			want.elems[s][g] = older.model.elems[s][g]
+		}
+	}
+	low, high := keygroup.Range{To: middle}, keygroup.Range{From: middle, To: keygroup.ID(h.max)}
+	for _, how := range []func(backend.StateHandle, keygroup.Range) backend.StateHandle{rangeOnly, partsOnly} {
+		handles := []backend.StateHandle{how(older.handles[0], low), how(newer.handles[0], high)}
+		for p := 1; p <= 3; p++ {
+			b := h.open(p, handles).bind(want.clone())
+			b.compare()
+			b.j.close()
+		}
+	}
+}
+
+// rangeOnly narrows a handle and leaves its parts as they are; partsOnly the other way round.
+func rangeOnly(h backend.StateHandle, r keygroup.Range) backend.StateHandle {
+	h.Range = r
+	return h
+}
+
+func partsOnly(h backend.StateHandle, r keygroup.Range) backend.StateHandle {
+	n, _ := h.Narrow(r)
+	n.Range = h.Range
+	return n
+}
+
 // abortAndPersistAgain: a checkpoint that does not complete leaves no trace in those after it.
 func abortAndPersistAgain(h *harness) {
 	b := h.open(2, nil).bind(newModel())
