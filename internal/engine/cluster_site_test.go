@@ -233,6 +233,17 @@ func (s *site) checkHistory() {
 // what completed, and so do the changes of references (C2, F1, F2, F3).
 func (s *site) checkStore(ctx context.Context) {
 	s.t.Helper()
+	state := s.checkLeftovers(ctx)
+	completed := s.kinds(history.CheckpointCompleted)
+	if len(completed) == 0 || completed[len(completed)-1].Checkpoint != state.Newest || len(completed) != len(s.refs) {
+		s.t.Errorf("history has %d completed checkpoints, refs %d, the newest in the log is %d", len(completed), len(s.refs), state.Newest)
+	}
+	s.checkRefs(ctx, state)
+}
+
+// checkLeftovers checks what is in the store against the log.
+func (s *site) checkLeftovers(ctx context.Context) checkpoint.State {
+	s.t.Helper()
 	log, err := checkpoint.OpenLog(ctx, s.w, s.mem, "test")
 	if err != nil {
 		s.t.Fatal(err)
@@ -271,11 +282,7 @@ func (s *site) checkStore(ctx context.Context) {
 	if n := len(state.Retained); n > max(1, s.cfg.Settings.Checkpoint.Retain) {
 		s.t.Errorf("%d checkpoints are retained", n)
 	}
-	completed := s.kinds(history.CheckpointCompleted)
-	if len(completed) == 0 || completed[len(completed)-1].Checkpoint != state.Newest || len(completed) != len(s.refs) {
-		s.t.Errorf("history has %d completed checkpoints, refs %d, the newest in the log is %d", len(completed), len(s.refs), state.Newest)
-	}
-	s.checkRefs(ctx, state)
+	return state
 }
 
 // checkRefs replays the changes of references: they add up to what the newest checkpoint names.

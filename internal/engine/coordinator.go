@@ -192,13 +192,8 @@ func (c *coordinator) loop(ctx context.Context) error {
 // wakeAt is when something is due that no message announces.
 func (c *coordinator) wakeAt() time.Duration {
 	at := min(c.beat, c.checkpoints.wakeAt())
-	switch c.phase {
-	case phaseDelaying, phaseFailing, phaseStopping, phaseClearing:
+	if c.until > c.world.Now() { // else something other than time is waited for
 		at = min(at, c.until)
-	case phaseWaiting:
-		if c.attempt == nil && c.world.Now() < c.until {
-			at = min(at, c.until)
-		}
 	}
 	return at
 }
