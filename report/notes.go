@@ -1,0 +1,260 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"statebench.dev/bench/internal/results"
+	"statebench.dev/bench/internal/stats"
+)
+
+// warnings are what limits the figures, most serious first.
+func (inv *Invocation) warnings(t *table) (list []string) {
+	m := &inv.Manifest
+	if m.Outcome == "running" {
+		list = append(list, "the program ended before this invocation did")
+	}
+	for _, r := range inv.Runs {
+		switch {
+		case r.Entry.Status == statusNotRun:
+			list = append(list, r.Entry.Name+" was not run")
+		case r.Entry.Status != statusFinished:
+			list = append(list, strings.TrimSuffix(fmt.Sprintf("%s %s: %s", r.Entry.Name, r.Entry.Status, r.Entry.Error), ": "))
+		case r.Entry.Error != "":
+			list = append(list, r.Entry.Name+": "+r.Entry.Error)
+		}
+		list = append(list, r.Problems...)
+	}
+	for _, w := range m.Warnings {
+		if !slices.Contains(list, w) {
+			list = append(list, w)
+		}
+	}
+	for _, p := range phases(t.arms) {
+		if p.why != "" && len(t.arms) > 1 {
+			list = append(list, fmt.Sprintf("phase %s is shown, not compared: %s", p.name, p.why))
+		}
+		if p.timed && p.why == "" && len(t.arms) > 1 {
+			list = append(list, fmt.Sprintf("phase %s is measured in time: the arms need not have done the same work in it", p.name))
+		}
+	}
+	if t.base != nil && m.Repetitions <= 1 {
+		list = append(list, "one repetition: differences are not tested")
+	}
+	for i := range list {
+		list[i] = clip(oneLine(list[i]), 300)
+	}
+	return list
+}
+
+// notes are statements derived from the figures that help to read them.
+func (inv *Invocation) notes(t *table) (list []string) {
+	if n := noGain(t); n != "" {
+		list = append(list, n)
+	}
+	if n := inv.putNote(t); n != "" {
+		list = append(list, n)
+	}
+	if at := inv.Manifest.ObjectsAt; at != "" {
+		list = append(list, "the objects were kept: "+oneLine(at))
+	}
+	return list
+}
+
+// noGain says, from the figures, that a changelog has nothing to save where a subtask's whole state is smaller than what the
+// changelog lets gather before it uploads ahead of a checkpoint.
+func noGain(t *table) string {
+	on := changelogArm(t.arms)
+	if t.base == nil || on == nil || t.base.plan == nil || t.base.plan.Backend.Changelog.Enabled {
+		return ""
+	}
+	full := stats.Quantile(t.base.sample(t.window, func(c *results.CheckpointRow) results.Opt { return c.Full }), 0.5)
+	writers, threshold := t.base.writers(), float64(on.plan.Backend.Changelog.Preemptive)
+	if !full.OK() || writers <= 0 || full.Value/writers >= threshold {
+		return ""
+	}
+	return fmt.Sprintf("no gain in checkpoint duration is to be expected here: %s holds %s in %s, %s each, below the pre-emptive threshold of %s (%s); "+
+		"a full snapshot is no more than what the changelog would gather between two checkpoints",
+		t.base.name, formatBytes(full.Value), formatSubtasks(writers), formatBytes(full.Value/writers), formatBytes(threshold), on.name)
+}
+
+func formatSubtasks(n float64) string {
+	if n == 1 {
+		return "1 subtask"
+	}
+	return digits(n) + " subtasks"
+}
+
+// minPuts is how many puts the note about their duration takes.
+const minPuts = 20
+
+// putNote says what a put took, since that decides whether a changelog pays.
+func (inv *Invocation) putNote(t *table) string {
+	if t.sim {
+		return "the simulated store answers by a cost model: compare arms within a run, not with measured runs"
+	}
+	var parts []string
+	for _, a := range t.arms {
+		for _, r := range a.runs {
+			if h := r.traffic.puts; h != nil && h.TotalCount() >= minPuts {
+				parts = append(parts, fmt.Sprintf("%s in %s", formatMillis(float64(h.ValueAtQuantile(50))/1000), r.Entry.Name))
+			}
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("the median PUT took %s under profile %s; S3 takes tens of milliseconds, and whether a changelog pays depends on it",
+		list(parts), oneLine(inv.Manifest.Profile))
+}
+
+// comparison is what the key table says about one arm against the baseline.
+type comparison struct {
+	arm           *arm
+	better, worse []string
+}
+
+// notable differences are ratios outside of this band.
+const (
+	bandLow  = 0.95
+	bandHigh = 1.05
+)
+
+// compare lists, for each arm, the figures at which it is better and worse than the baseline.
+func compare(t *table) (all []comparison) {
+	if t.base == nil {
+		return nil
+	}
+	at := slices.Index(t.arms, t.base)
+	for i, a := range t.arms {
+		if a == t.base {
+			continue
+		}
+		c := comparison{arm: a}
+		label := ""
+		for _, r := range t.rows {
+			if !r.sub || !strings.HasPrefix(r.label, " ") && r.label != "" {
+				label = r.label
+			}
+			if r.better == neither || r.texts != nil {
+				continue
+			}
+			ratio := stats.Ratio(r.figures[i], r.figures[at])
+			if !ratio.OK() || ratio.Value >= bandLow && ratio.Value <= bandHigh {
+				continue
+			}
+			name := strings.TrimSpace(label)
+			if strings.HasPrefix(r.label, "  ") {
+				name += " (" + strings.TrimPrefix(strings.TrimSpace(r.label), "of it ") + ")"
+			}
+			if r.stat != "" && r.stat != "mean" {
+				name += " " + r.stat
+			}
+			text := fmt.Sprintf("%s ×%s", name, formatRatio(ratio.Value))
+			if (ratio.Value < 1) == (r.better == lower) {
+				c.better = append(c.better, text)
+			} else {
+				c.worse = append(c.worse, text)
+			}
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// sentence puts a comparison into words.
+func (c comparison) sentence(base string) string {
+	part := func(word string, what []string) string {
+		if len(what) == 0 {
+			return ""
+		}
+		return word + ": " + strings.Join(what, ", ")
+	}
+	var parts []string
+	for _, p := range []string{part("better", c.better), part("worse", c.worse)} {
+		if p != "" {
+			parts = append(parts, p)
+		}
+	}
+	if len(parts) == 0 {
+		return fmt.Sprintf("%s against %s: no figure differs by more than 5 %%", c.arm.name, base)
+	}
+	return fmt.Sprintf("%s against %s: %s", c.arm.name, base, strings.Join(parts, " · "))
+}
+
+// tally counts verdicts over all runs.
+type tally struct{ pass, fail, inconclusive int }
+
+func (inv *Invocation) tally() (n tally) {
+	for _, r := range inv.Runs {
+		for _, v := range r.Verdicts {
+			switch v.Verdict {
+			case results.Pass:
+				n.pass++
+			case results.Fail:
+				n.fail++
+			default:
+				n.inconclusive++
+			}
+		}
+	}
+	return n
+}
+
+// faultCounts are how many planned faults of all runs were proven hit and healed.
+func (inv *Invocation) faultCounts() (planned, hit, healed int) {
+	for _, r := range inv.Runs {
+		if r.Plan == nil {
+			continue
+		}
+		planned += len(r.Plan.Faults)
+		for _, f := range r.story.faults {
+			if f.hit {
+				hit++
+			}
+			if f.healed {
+				healed++
+			}
+		}
+	}
+	return planned, hit, healed
+}
+
+// again lists the command lines that repeat the invocation, one run of it, and the judging. All of them exist.
+func (inv *Invocation) again() (lines []string) {
+	if c := inv.command(); c != "" {
+		lines = append(lines, c)
+	}
+	for i := len(inv.Runs) - 1; i >= 0; i-- {
+		if r := inv.Runs[i]; r.Plan != nil {
+			lines = append(lines, inv.repeat(r))
+			break
+		}
+	}
+	dir := shellWord(string(inv.Dir))
+	return append(lines, "bench check "+dir, "bench report "+dir)
+}
+
+// repeat is the command line that repeats one run.
+func (inv *Invocation) repeat(r *Run) string {
+	return "bench run --plan " + shellWord(inv.Dir.Run(r.Entry.Name).Path(results.PlanFile))
+}
+
+// command is the command line that made the results, with the seed, should that have been drawn.
+func (inv *Invocation) command() string {
+	args := inv.Manifest.Command
+	if len(args) < 2 || args[1] != "run" {
+		return ""
+	}
+	words := []string{"bench"}
+	seeded := false
+	for _, a := range args[1:] {
+		words = append(words, shellWord(oneLine(a)))
+		seeded = seeded || a == "--seed" || strings.HasPrefix(a, "--seed=") || a == "--plan" || strings.HasPrefix(a, "--plan=")
+	}
+	if !seeded {
+		words = append(words, fmt.Sprintf("--seed %d", inv.Manifest.Seed))
+	}
+	return strings.Join(words, " ")
+}

@@ -1,0 +1,165 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"statebench.dev/bench/internal/results"
+)
+
+// Columns of a line of the terminal, and how many arms stand beside the baseline in one table.
+const (
+	maxLine   = 118
+	maxBeside = 3
+)
+
+// Terminal is what a user sees at the end of a run: failures first, then the arms side by side, what was judged and what
+// limits the figures, where to look, how to repeat. It ends with a newline and has no line about the exit code.
+func Terminal(inv *Invocation) string {
+	var b strings.Builder
+	for _, r := range inv.Runs {
+		for _, v := range failures(r.Verdicts) {
+			writeVerdict(&b, r.Entry.Name, v, r.story.timeline.cut(v))
+			fmt.Fprintf(&b, "again %s\n", inv.repeat(r))
+		}
+	}
+	if b.Len() > 0 {
+		b.WriteByte('\n')
+	}
+	t := newTable(inv)
+	for _, part := range t.split() {
+		fmt.Fprintf(&b, "%s\n", inv.head())
+		part.text(&b)
+		b.WriteByte('\n')
+	}
+	n := inv.tally()
+	planned, hit, healed := inv.faultCounts()
+	fmt.Fprintf(&b, "checks   %d pass · %d fail · %d inconclusive", n.pass, n.fail, n.inconclusive)
+	if planned > 0 {
+		fmt.Fprintf(&b, "          faults %d planned, %d hit, %d healed", planned, hit, healed)
+	}
+	b.WriteByte('\n')
+	for _, w := range inv.warnings(t) {
+		wrapped(&b, "warning  ", w)
+	}
+	for _, c := range compare(t) {
+		wrapped(&b, "result   ", c.sentence(t.base.name))
+	}
+	for _, s := range inv.notes(t) {
+		wrapped(&b, "note     ", s)
+	}
+	fmt.Fprintf(&b, "page     %s\n", inv.Dir.Path(results.ReportFile))
+	for i, c := range inv.again() {
+		fmt.Fprintf(&b, "%s%s\n", pad(map[bool]string{true: "again"}[i == 0], 9), c)
+	}
+	return b.String()
+}
+
+// head names world, store and store profile; it stands over every table.
+func (inv *Invocation) head() string {
+	m := &inv.Manifest
+	world := m.World
+	if inv.simulated() {
+		world = "SIMULATED"
+	}
+	return oneLine(fmt.Sprintf("%s · store %s · profile %s", world, m.Store, m.Profile))
+}
+
+// split makes one table for the baseline and every few other arms.
+func (t *table) split() (parts []*table) {
+	if len(t.arms) <= maxBeside+1 {
+		return []*table{t}
+	}
+	var rest []int
+	at := slices.Index(t.arms, t.base)
+	for i := range t.arms {
+		if i != at {
+			rest = append(rest, i)
+		}
+	}
+	for chunk := range slices.Chunk(rest, maxBeside) {
+		if at >= 0 {
+			chunk = append([]int{at}, chunk...)
+		}
+		p := &table{base: t.base, window: t.window, compared: t.compared, sim: t.sim}
+		for _, i := range chunk {
+			p.arms = append(p.arms, t.arms[i])
+		}
+		for _, r := range t.rows {
+			figures, texts := r.figures, r.texts
+			r.figures, r.texts = nil, nil
+			for _, i := range chunk {
+				if texts != nil {
+					r.texts = append(r.texts, texts[i])
+				} else {
+					r.figures = append(r.figures, figures[i])
+				}
+			}
+			p.rows = append(p.rows, r)
+		}
+		parts = append(parts, p)
+	}
+	return parts
+}
+
+// text writes the table in aligned columns.
+func (t *table) text(b *strings.Builder) {
+	lines := [][]string{append([]string{"", ""}, append(t.columns(), "n")...)}
+	for _, r := range t.rows {
+		cells, reason := t.cells(r)
+		line := []string{r.label, r.stat}
+		if reason == "" {
+			line = append(line, cells...)
+			line = append(line, r.samples(), r.note)
+		} else {
+			line = append(line, reason)
+		}
+		lines = append(lines, line)
+	}
+	columns := len(lines[0])
+	widths := make([]int, columns)
+	for _, l := range lines {
+		if len(l) < columns && len(l) != 2 { // a reason spans the columns
+			l = l[:2]
+		}
+		for i, c := range l {
+			if i < columns {
+				widths[i] = max(widths[i], width(c))
+			}
+		}
+	}
+	for _, l := range lines {
+		var s strings.Builder
+		for i, c := range l {
+			if i < columns {
+				s.WriteString(pad(c, widths[i]) + "  ")
+				continue
+			}
+			s.WriteString(c)
+		}
+		line := strings.TrimRight(s.String(), " ")
+		if note := l[len(l)-1]; len(l) > columns && width(line) > maxLine+20 {
+			b.WriteString(strings.TrimRight(strings.TrimSuffix(line, note), " ") + "\n")
+			wrapped(b, "    ", note)
+			continue
+		}
+		b.WriteString(line + "\n")
+	}
+}
+
+// wrapped writes text behind a first word and breaks long lines under it.
+func wrapped(b *strings.Builder, first, text string) {
+	line := first
+	for i, w := range strings.Fields(text) {
+		if i > 0 {
+			if width(line)+1+width(w) > maxLine {
+				b.WriteString(line + "\n")
+				line = strings.Repeat(" ", width(first)-1)
+			}
+			line += " "
+		}
+		line += w
+	}
+	b.WriteString(line + "\n")
+}
