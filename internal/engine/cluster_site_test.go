@@ -52,7 +52,7 @@ func newSite(t testing.TB, w world.World, change ...func(*Config)) *site {
 		World: w, Job: countJob(s.src, func() graph.Operator { return &counter{} }),
 		Settings: plan.Job{Parallelism: 2, MaxParallelism: 32, BufferRecords: 64, Credits: 4, FlushEvery: plan.Duration(5 * time.Millisecond),
 			RestartDelay: plan.Duration(50 * time.Millisecond),
-			Checkpoint: plan.Checkpoint{Interval: plan.Duration(200 * time.Millisecond), Timeout: plan.Duration(10 * time.Second), Retain: 2, MaxConcurrent: 1}},
+			Checkpoint:   plan.Checkpoint{Interval: plan.Duration(200 * time.Millisecond), Timeout: plan.Duration(10 * time.Second), Retain: 2, MaxConcurrent: 1}},
 		Workers: plan.Workers{Count: 3, Slots: 2, Cores: 2, HeartbeatEvery: plan.Duration(100 * time.Millisecond), HeartbeatTimeout: plan.Duration(time.Second)},
 		Total:   math.MaxInt64, Backend: heap.New(heap.Options{}), Failpoints: failpoint.New(),
 		Bucket: store.WithRetry(slow, store.DefaultRetryPolicy(), w),
