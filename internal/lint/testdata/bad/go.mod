@@ -1,0 +1,3 @@
+module statebench.dev/bench
+
+go 1.26

@@ -1,0 +1,5 @@
+// Package seed draws.
+package seed
+
+// One is one.
+const One = 1

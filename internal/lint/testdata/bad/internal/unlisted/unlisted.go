@@ -1,0 +1,2 @@
+// Package unlisted has no row in the table of levels.
+package unlisted // want: level

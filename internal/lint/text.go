@@ -1,0 +1,98 @@
+package lint
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// maxText is the size above which a file is data, not text, in bytes.
+const maxText = 1 << 20
+
+// marker finds what says that something is not done; in pieces, so that it does not find itself.
+var marker = regexp.MustCompile(`\b(` + strings.Join([]string{"TO" + "DO", "FIX" + "ME", "X" + "XX", "HA" + "CK"}, "|") + `)\b`) // read-only: compiled once
+
+// word is a text that no committed file may hold.
+type word struct {
+	text, reason string
+}
+
+// banned are in pieces, so that this file may be committed.
+var banned = []word{ // read-only: a list of texts
+	{"proxy." + "golang.org", "the address of a registry"},
+	{"sum." + "golang.org", "the address of a registry"},
+	{"GO" + "PROXY", "how modules get here is the machine's affair"},
+	{"registry." + "npmjs", "the address of a registry"},
+	{"py" + "pi.org", "the address of a registry"},
+	{"crates" + ".io", "the address of a registry"},
+	{"docker" + ".io", "the address of a registry"},
+	{"ghcr" + ".io", "the address of a registry"},
+	{"quay" + ".io", "the address of a registry"},
+	{"/work/" + "main", "a path of one machine"},
+	{"/work/" + "shared", "a path of one machine"},
+	{"/ho" + "me/", "a path of one machine"},
+	{"/ro" + "ot/", "a path of one machine"},
+}
+
+// texts calls f for each line of each text file of the tree; results, programs and the rules' own bad examples are no
+// part of it.
+func (p *pass) texts(f func(file string, line int, text string)) {
+	for _, file := range p.tree.textFiles() {
+		src, err := os.ReadFile(filepath.Join(p.tree.Root, filepath.FromSlash(file)))
+		if err != nil || len(src) > maxText || bytes.IndexByte(src, 0) >= 0 {
+			continue
+		}
+		for i, line := range strings.Split(string(src), "\n") {
+			f(file, i+1, line)
+		}
+	}
+}
+
+// textFiles are all files below the root but those that are not committed, and go.sum, which nobody writes.
+func (t *Tree) textFiles() []string {
+	var files []string
+	_ = filepath.WalkDir(t.Root, func(full string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return nil // it went away
+		}
+		short, err := filepath.Rel(t.Root, full)
+		if err != nil {
+			return err
+		}
+		name := filepath.ToSlash(short)
+		switch {
+		case d.IsDir() && (name == ".git" || name == "bin" || name == "internal/lint/testdata"):
+			return fs.SkipDir
+		case d.IsDir() && path.Dir(name) == "results":
+			return fs.SkipDir
+		case d.Type().IsRegular() && path.Base(name) != "go.sum":
+			files = append(files, name)
+		}
+		return nil
+	})
+	return files
+}
+
+// markers forbids notes of what is not done, in any text file.
+func markers(p *pass) {
+	p.texts(func(file string, line int, text string) {
+		if m := marker.FindString(text); m != "" {
+			p.in(file, line, "%s: do it, or put it into the tracker", m)
+		}
+	})
+}
+
+// words forbids the texts of the table, in any text file.
+func words(p *pass) {
+	p.texts(func(file string, line int, text string) {
+		for _, w := range banned {
+			if strings.Contains(text, w.text) {
+				p.in(file, line, "%q is %s", w.text, w.reason)
+			}
+		}
+	})
+}
