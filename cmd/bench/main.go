@@ -32,7 +32,7 @@ const (
 	exitInterrupted  = 130
 )
 
-var exitWords = map[int]string{
+var exitWords = map[int]string{ // read-only: words
 	exitPass: "pass", exitViolation: "correctness violation", exitInconclusive: "inconclusive", exitUsage: "bad file or flags",
 	exitDamaged: "damaged results or store", exitBug: "harness bug", exitEnvironment: "environment could not start", exitInterrupted: "interrupted",
 }

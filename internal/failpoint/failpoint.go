@@ -97,7 +97,7 @@ type When struct {
 type Set struct {
 	index   map[string]int // never changes after New
 	points  [numPoints + numStorage]point
-	mutants mutants
+	mutants mutants //lint:ignore U1000 empty and unused without the build tag mutants
 }
 
 // point is the state of a point.

@@ -108,7 +108,9 @@ type OperatorContext interface {
 
 // Operator is one parallel instance of a node. It is used by one process at a time.
 type Operator interface {
+	// Open is called once, before any record; the operator may keep o.
 	Open(ctx context.Context, o OperatorContext) error
+	// Process handles one record, which it must not keep, and hands what follows from it to out.
 	Process(ctx context.Context, r *Record, out Collector) error
 	// OnTimer is called for a due timer, in order of (time, key); at is its time and key the encoded key.
 	OnTimer(ctx context.Context, at int64, key []byte, out Collector) error
@@ -116,7 +118,9 @@ type Operator interface {
 
 // Stateful is an optional ability of an operator: state that is not keyed. Redistribution says how the parts are dealt out on a rescale.
 type Stateful interface {
+	// SnapshotOperatorState returns the parts as of the barrier; the operator does not change them afterwards.
 	SnapshotOperatorState(ctx context.Context) ([][]byte, error)
+	// RestoreOperatorState takes the parts dealt to this instance; it is called before Open.
 	RestoreOperatorState(ctx context.Context, parts [][]byte) error
 	Redistribution() Redistribution
 }

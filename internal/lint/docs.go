@@ -124,6 +124,9 @@ func (p *pass) methodDocs(of, doc string, t *ast.InterfaceType) {
 			continue
 		}
 		name := m.Names[0].Name
+		if m.Doc != nil {
+			p.doc(m.Names[0], m.Doc)
+		}
 		adjoining := end.IsValid() && p.line(m.Pos()) == p.line(end)+1
 		told := doc != "" && len(t.Methods.List) == 1 || slices.Contains(strings.FieldsFunc(doc, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }), name)
 		if m.Doc == nil && m.Comment == nil && !adjoining && !told {

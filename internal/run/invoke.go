@@ -33,10 +33,15 @@ type Invocation struct {
 
 // Live follows an invocation. Calls come one at a time, in order, but for Event and Tick of one run, which may overlap.
 type Live interface {
+	// Begin comes first, once the directory exists.
 	Begin(dir results.Dir)
+	// RunBegin comes before anything else of a run.
 	RunBegin(p *plan.Plan)
+	// Event is called for each event, in order; it must neither keep e nor block.
 	Event(e *history.Event)
+	// Tick is called about once a second of the run's time.
 	Tick(t Tick)
+	// RunEnd comes once a run was judged.
 	RunEnd(p *plan.Plan, o Outcome, verdicts []results.Verdict)
 }
 

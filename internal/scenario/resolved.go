@@ -69,7 +69,7 @@ func (w *writer) list(depth int, key string, words []string, path string) {
 }
 
 // withUnit is a number with a unit, which YAML takes for text.
-var withUnit = regexp.MustCompile(`^[0-9]+(\.[0-9]+)?(ns|µs|ms|s|m|h|m[0-9]+s|h[0-9]+m[0-9]+s|B|[KMGT]iB|%|/s)$`)
+var withUnit = regexp.MustCompile(`^[0-9]+(\.[0-9]+)?(ns|µs|ms|s|m|h|m[0-9]+s|h[0-9]+m[0-9]+s|B|[KMGT]iB|%|/s)$`) // read-only: compiled once
 
 // quoted writes a text so that YAML reads it back as text: bare where that is beyond doubt, else in double quotes.
 func quoted(s string) string {

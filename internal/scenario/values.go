@@ -13,7 +13,7 @@ import (
 )
 
 // kebab is the form of every name that a user gives or reads in results.
-var kebab = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
+var kebab = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`) // read-only: compiled once
 
 // origin remembers where a setting comes from.
 func (l *loader) origin(path string, at Place) {

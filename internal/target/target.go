@@ -40,13 +40,14 @@ type Rescaler interface {
 
 // Killer crashes and revives workers.
 type Killer interface {
+	// Workers are the names of all workers, alive or not, in a fixed order.
 	Workers() []string
 	// KillWorker crashes the worker at once; loseDisk wipes its local disk, else what was synced is kept. It may be
 	// called from a process of the worker itself, and then does not return.
 	KillWorker(ctx context.Context, worker string, loseDisk bool) error
 	// ReviveWorker brings a crashed worker back; it waits until all processes of its former life have ended.
 	ReviveWorker(ctx context.Context, worker string) error
-	// WorkerDisk is the named worker's disk, for probes that show what a crash did to it.
+	// WorkerUp tells whether the named worker is alive.
 	WorkerUp(worker string) bool
 }
 
@@ -54,6 +55,7 @@ type Killer interface {
 type TaskFailer interface {
 	// FailTask makes the subtask (or any one, for "any") return an error at its next record boundary.
 	FailTask(ctx context.Context, subtask string, reason string) error
+	// Subtasks are the names of the running attempt's subtasks, in a fixed order.
 	Subtasks() []string
 }
 

@@ -1,7 +1,6 @@
 package validate
 
 import (
-	"strings"
 	"time"
 
 	"statebench.dev/bench/internal/history"
@@ -190,9 +189,4 @@ func (j *fencing) Finish() Verdict {
 		deaths += len(d)
 	}
 	return j.f.verdict("%d acknowledgements taken, none of a fenced attempt; %d requests, none applied for a dead worker (%d deaths)", j.taken, j.requests, deaths)
-}
-
-// ours tells whether a key belongs to the data of checkpoints.
-func ours(key string) bool {
-	return strings.HasPrefix(key, "log/") || strings.HasPrefix(key, "base/") || strings.HasPrefix(key, "meta/")
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // findKey is the key under which a context finds the nearest wctx below it.
-var findKey = new(int)
+var findKey = new(int) // read-only: only its address counts
 
 // wctx is the context of this package. It knows the process it was made for, the domain that new processes join, and
 // its scope of cancellation, which several contexts may share.

@@ -372,7 +372,7 @@ func TestMutexIsNotHeldAcrossAWait(t *testing.T) {
 		t.Errorf("Run returned %v", err)
 	}
 	m.Lock()
-	m.Unlock()
+	m.Unlock() //lint:ignore SA2001 that it can be had is the test
 }
 
 // TestMisusePanics lists what is refused at once.
