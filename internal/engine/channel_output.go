@@ -102,32 +102,54 @@ func (o *output) send(i int, watermark int64) {
 	o.chans[i].send(element{buf: b, watermark: watermark})
 }
 
-// flush sends all open buffers, and the watermark to every channel that has been told less.
+// flush sends all open buffers, each with the watermark that holds after it.
 func (o *output) flush(watermark int64) {
 	for i, b := range o.open {
 		if b != nil {
 			o.send(i, watermark)
-		} else if watermark > o.sent[i] {
-			o.chans[i].send(element{watermark: watermark})
+			o.sent[i] = watermark
 		}
-		o.sent[i] = watermark
 	}
+}
+
+// mark sends the watermark to every channel that has been told less.
+func (o *output) mark(watermark int64) {
+	for i, told := range o.sent {
+		if told < watermark {
+			o.chans[i].send(element{watermark: watermark})
+			o.sent[i] = watermark
+		}
+	}
+}
+
+// maxMarkEvery bounds the time between watermarks that travel without records; it is Flink's default interval.
+const maxMarkEvery = 200 * time.Millisecond
+
+// markEvery is that time for an exchange of the given parallelism. It grows with it, since each watermark goes to every consumer:
+// without that, a thousand subtasks would do little else.
+func markEvery(flush time.Duration, parallelism int) time.Duration {
+	return max(flush, min(maxMarkEvery, time.Duration(parallelism)*time.Millisecond))
 }
 
 // fanout is where the records of a subtask go that is the last of its loop: its output edges.
 type fanout struct {
 	*producer
 	outs      []*output
-	records   int64 // collected so far
-	watermark int64
-	dirty     bool          // something was collected or the watermark rose since the last flush
+	marking   time.Duration // between watermarks without records
+	records   int64         // collected so far
+	dirty     bool          // something was collected since the last flush
 	since     time.Duration // when it became dirty
+	watermark int64
+	marked    int64         // the watermark that all channels have been told at least
+	last      time.Duration // when marked was raised
 }
 
 // Collect implements graph.Collector.
 func (f *fanout) Collect(r *graph.Record) error {
 	f.records++
-	f.soil()
+	if !f.dirty {
+		f.dirty, f.since = true, f.now
+	}
 	for _, o := range f.outs {
 		if err := o.put(r); err != nil {
 			return err
@@ -136,38 +158,56 @@ func (f *fanout) Collect(r *graph.Record) error {
 	return nil
 }
 
-func (f *fanout) soil() {
-	if !f.dirty {
-		f.dirty, f.since = true, f.now
-	}
-}
-
-// advance notes a watermark, which goes out with the next flush.
+// advance notes a watermark. It goes out with the buffers that are sent, at its time to the other channels, and before a barrier.
 func (f *fanout) advance(watermark int64) error {
-	if watermark > f.watermark {
-		f.watermark = watermark
-		f.soil()
-	}
+	f.watermark = max(f.watermark, watermark)
 	return nil
 }
 
-// flush sends everything that is open, and the watermark.
+// flush sends the buffers that are open.
 func (f *fanout) flush() {
-	if !f.dirty {
-		return
+	if f.dirty {
+		f.dirty = false
+		for _, o := range f.outs {
+			o.flush(f.watermark)
+		}
 	}
-	for _, o := range f.outs {
-		o.flush(f.watermark)
-	}
-	f.dirty = false
 }
 
-// deadline is when the next flush is due.
-func (f *fanout) deadline() time.Duration {
+// mark tells the watermark to those channels that have not got it with a buffer.
+func (f *fanout) mark(now time.Duration) {
+	if f.marked < f.watermark {
+		f.marked, f.last = f.watermark, now
+		for _, o := range f.outs {
+			o.mark(f.watermark)
+		}
+	}
+}
+
+// flushAt and markAt are when flush and mark are due.
+func (f *fanout) flushAt() time.Duration {
 	if !f.dirty {
 		return world.Never
 	}
 	return f.since + f.every
+}
+
+func (f *fanout) markAt() time.Duration {
+	if f.marked == f.watermark {
+		return world.Never
+	}
+	return f.last + f.marking
+}
+
+// expire does what is due. Open buffers go before a watermark that holds after them.
+func (f *fanout) expire(now time.Duration) {
+	mark := now >= f.markAt()
+	if mark || now >= f.flushAt() {
+		f.flush()
+	}
+	if mark {
+		f.mark(now)
+	}
 }
 
 // retire tells all consumers that this subtask does not count for their watermark.
@@ -182,6 +222,7 @@ func (f *fanout) retire() {
 // barrier sends what is open, the exact watermark, and the barrier behind it.
 func (f *fanout) barrier(b barrier) {
 	f.flush()
+	f.mark(f.now)
 	for _, o := range f.outs {
 		for _, c := range o.chans {
 			c.send(element{watermark: noWatermark, barrier: b})

@@ -111,7 +111,8 @@ func (l *loop) roles() {
 
 // fanout connects the last subtask of a loop to the channels of its edges.
 func (l *loop) fanout(s *subtask) *fanout {
-	f := &fanout{producer: l.producer, watermark: noWatermark}
+	f := &fanout{producer: l.producer, watermark: noWatermark, marked: noWatermark,
+		marking: markEvery(l.producer.every, l.a.d.Parallelism)}
 	for i, e := range l.a.w.cfg.Job.Edges {
 		if e.From == s.node.ID {
 			f.outs = append(f.outs, newOutput(l, e.Exchange, l.a.wiring.outputs(i, s.d.Index)))

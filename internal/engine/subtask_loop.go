@@ -123,8 +123,8 @@ func (l *loop) step(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if l.out != nil && now >= l.out.deadline() {
-		l.out.flush()
+	if l.out != nil {
+		l.out.expire(now)
 	}
 	if worked {
 		return nil
@@ -220,12 +220,13 @@ func (l *loop) settle(ctx context.Context) error {
 // idle flushes what has no company to wait for, and waits.
 func (l *loop) idle(ctx context.Context, now time.Duration) error {
 	until := world.Never
-	if l.source == nil {
-		if l.out != nil {
-			l.out.flush()
-		}
-	} else {
+	if l.source != nil {
 		until = l.nextBatch(now)
+	} else if l.out != nil {
+		l.out.flush()
+	}
+	if l.out != nil {
+		until = min(until, l.out.markAt())
 	}
 	return l.await(ctx, until, onInput, waitIdle)
 }
@@ -234,8 +235,8 @@ func (l *loop) idle(ctx context.Context, now time.Duration) error {
 // else for the pace.
 func (l *loop) nextBatch(now time.Duration) time.Duration {
 	next := l.source.nextDue()
-	if l.out != nil && l.out.dirty {
-		if flush := l.out.deadline(); next <= flush {
+	if l.out != nil {
+		if flush := l.out.flushAt(); next <= flush && flush != world.Never {
 			return flush
 		}
 		l.out.flush()

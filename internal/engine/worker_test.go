@@ -35,7 +35,7 @@ func TestPipelineCommitsEveryRecordOnce(t *testing.T) {
 // Workers crash at random moments, some checkpoints are aborted, attempts start again from the newest completed one with another
 // parallelism, and in the end every record has been committed once.
 func TestCrashesLoseAndRepeatNothing(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range uint64(10) {
 		for _, after := range []int64{0, 30} {
 			simulate(t, seed, func(ctx context.Context, w world.World) {
 				src := &numbers{parts: 3, keys: 50, total: 4000, value: 20, gap: 50 * time.Microsecond}
@@ -207,7 +207,7 @@ func inBothWorlds(t *testing.T, f func(ctx context.Context, t *testing.T, w worl
 		if err := w.Run(func(ctx context.Context) error { f(ctx, t, w); return nil }); err != nil {
 			t.Fatal(err)
 		}
-		for i := 0; runtime.NumGoroutine() > before && i < 1000; i++ {
+		for i := 0; runtime.NumGoroutine() > before && i < 1_000_000; i++ {
 			runtime.Gosched()
 		}
 		if n := runtime.NumGoroutine(); n > before {
