@@ -12,6 +12,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"statebench.dev/bench/backend"
 	"statebench.dev/bench/backend/store"
@@ -49,13 +50,17 @@ func Run(t *testing.T, factory func(testing.TB) backend.Factory) {
 		{"CloseWhilePersisting", 16, closeWhilePersisting},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			for seed := range uint64(3) {
+			seeds := uint64(3)
+			if c.max > 1000 {
+				seeds = 1
+			}
+			for seed := range seeds {
 				simulate(t, factory, seed, c.max, c.f)
 			}
 		})
 	}
 	t.Run("Model", func(t *testing.T) {
-		seeds := uint64(40)
+		seeds := uint64(24)
 		if testing.Short() {
 			seeds = 8
 		}
@@ -76,7 +81,10 @@ func simulate(t *testing.T, factory func(testing.TB) backend.Factory, seed uint6
 func run(t *testing.T, factory func(testing.TB) backend.Factory, w world.World, seed uint64, max int, f func(h *harness)) {
 	t.Helper()
 	mem := store.NewMem()
-	h := &harness{w: w, factory: factory(t), mem: mem, bucket: mem, max: max, rng: w.Rand("backendtest")}
+	h := &harness{w: w, factory: factory(t), mem: mem, bucket: mem, max: max, rng: w.Rand("backendtest"), nap: time.Millisecond}
+	if w.Simulated() {
+		h.nap = 20 * time.Millisecond
+	}
 	err := w.Run(func(ctx context.Context) error {
 		h.ctx = ctx
 		f(h)
@@ -98,6 +106,7 @@ type harness struct {
 	rng     *rand.Rand
 	attempt uint64
 	id      uint64 // of the newest checkpoint
+	nap     time.Duration
 }
 
 // ok wants no error.

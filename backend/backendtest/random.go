@@ -1,8 +1,8 @@
 package backendtest
 
 import (
+	"encoding/binary"
 	"fmt"
-	"time"
 
 	"statebench.dev/bench/internal/keygroup"
 )
@@ -28,11 +28,15 @@ func (h *harness) randomValue() string {
 	case 1:
 		n = 0
 	}
-	b := make([]byte, n)
-	for i := range b {
-		b[i] = byte(h.rng.Uint32())
+	return h.randomBytes(n)
+}
+
+func (h *harness) randomBytes(n int) string {
+	b := make([]byte, 0, n+8)
+	for len(b) < n {
+		b = binary.LittleEndian.AppendUint64(b, h.rng.Uint64())
 	}
-	return string(b)
+	return string(b[:n])
 }
 
 // Which states of specs are what.
@@ -82,7 +86,7 @@ func randomRun(h *harness, steps int) {
 				b.j.breathe()
 			}
 		case n < 85:
-			b.j.sleep(20 * time.Millisecond)
+			b.j.sleep(h.nap)
 		case n < 90 && len(under) < 2:
 			p := b.j.begin(b.m)
 			if under = append(under, p); h.rng.IntN(4) > 0 {

@@ -45,12 +45,9 @@ func emptyState(h *harness) {
 func largeValues(h *harness) {
 	b := h.open(2, nil).bind(newModel())
 	for i, n := range []int{100 << 10, 300 << 10, 1 << 20, 3 << 20, 1, 0} {
-		value := make([]byte, n)
-		for at := range value {
-			value[at] = byte(h.rng.Uint32())
-		}
-		b.put(element{valueState, keygroup.ID(i), "large"}, string(value))
-		b.append(element{listState, keygroup.ID(i), "large"}, string(value))
+		value := h.randomBytes(n)
+		b.put(element{valueState, keygroup.ID(i), "large"}, value)
+		b.append(element{listState, keygroup.ID(i), "large"}, value)
 		b.j.breathe()
 	}
 	b.put(element{valueState, 1, "large"}, "now small")

@@ -45,7 +45,7 @@ func inRealWorld(tb testing.TB, o Options, f func(ctx context.Context, k *keyed)
 // load writes n keys of 8 bytes with values of 100 bytes, half of them random, in random order of key groups.
 func load(tb testing.TB, k *keyed, t backend.Type, n int) (id backend.StateID, put func(i uint64)) {
 	tb.Helper()
-	id, err := k.Register(backend.Spec("s", t))
+	id, err := k.Register(backend.Spec(t.String(), t))
 	if err != nil {
 		tb.Fatal(err)
 	}
