@@ -34,7 +34,8 @@ func (f *taskError) Available(c target.Capabilities) error {
 	return nil
 }
 
-// Inject makes the subtask fail at its next record boundary. The proof is the failed attempt that names it.
+// Inject makes the subtask fail at its next record boundary. The proof is the failed attempt that names it. A subtask that
+// ends before it comes to fail, since the job is just failing for another reason, is asked again in the next attempt.
 func (f *taskError) Inject(ctx context.Context, e Env) error {
 	failer := e.Cluster.(target.TaskFailer)
 	name, err := pick(e.World, f.id, f.subtask, "", failer.Subtasks())
@@ -52,6 +53,11 @@ func (f *taskError) Inject(ctx context.Context, e Env) error {
 			a.event, a.attempt = ev.N, ev.Attempt
 			a.running.Open()
 			return false
+		case ev.Kind == history.AttemptRunning:
+			if next, err := pick(e.World, f.id, f.subtask, "", failer.Subtasks()); err == nil {
+				name = next
+				_ = failer.FailTask(ctx, name, "fault "+f.id) // the proof tells whether it came to that
+			}
 		}
 		return true
 	})

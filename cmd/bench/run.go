@@ -239,7 +239,9 @@ func manifest(p planned) results.Manifest {
 		m.Repetitions = max(m.Repetitions, x.Rep)
 	}
 	if p.scenario != nil {
-		m.Warnings = append(m.Warnings, p.scenario.Warnings...)
+		for _, w := range p.scenario.Warnings {
+			m.Warnings = append(m.Warnings, w.Error())
+		}
 	}
 	return m
 }

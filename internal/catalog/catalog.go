@@ -99,7 +99,7 @@ func Scenario() scenario.Tables {
 }
 
 func workloadInfo(e registry.Entry[workloads.Kind]) scenario.WorkloadInfo {
-	info := scenario.WorkloadInfo{Resolve: e.New.Resolve, Inputs: e.New.Inputs}
+	info := scenario.WorkloadInfo{Options: scenario.OptionsOf(e.New.Options), Resolve: e.New.Resolve, Inputs: e.New.Inputs}
 	switch e.Name {
 	case "counter":
 		info.Sim = map[string]string{"keys": "keys.count", "sizes": "values.size"}

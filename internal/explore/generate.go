@@ -66,6 +66,7 @@ func (g *generator) shape() {
 	if on {
 		arm = "changelog-on"
 	}
+	preemptive := pick[int64](r, 1<<10, 16<<10, 1<<20)
 	workers := 3 + r.IntN(3)
 	slots := 2 + r.IntN(2)
 	maxP := pick(r, 8, 16, 32, 128)
@@ -78,7 +79,7 @@ func (g *generator) shape() {
 			Checkpoint: plan.Checkpoint{Interval: seconds(pick(r, 0.8, 1, 1.5)), Timeout: seconds(pick(r, 4.0, 10, 20)), MinPause: seconds(pick(r, 0, 0, 0.3)),
 				Retain: 1 + r.IntN(3), MaxConcurrent: 1}},
 		Backend: plan.Backend{Name: "heap", Changelog: plan.Changelog{Enabled: on, Materialize: seconds(pick(r, 2.0, 6, 20, 600)),
-			Preemptive: pick[int64](r, 1<<10, 16<<10, 1<<20), BatchDelay: seconds(pick(r, 0, 0.005, 0.05)), BatchSize: pick[int64](r, 4<<10, 1<<20), InFlight: pick[int64](r, 256<<10, 16<<20)}},
+			Preemptive: preemptive, BatchDelay: seconds(pick(r, 0, 0.005, 0.05)), BatchSize: pick[int64](r, 4<<10, 1<<20), InFlight: preemptive * pick[int64](r, 2, 64)}},
 		Workload: plan.Workload{Name: "counter", Rate: float64(pick(r, 200, 500, 1000)), Options: g.options()},
 		Verify:   plan.Verify{RestoreDigests: true, RecordIDs: true},
 	}
@@ -107,7 +108,7 @@ func (g *generator) phases() {
 		{Name: "chaos", Records: rate * chaosSeconds},
 		{Name: "heal", Until: plan.UntilRecovered, Within: seconds(120)},
 		{Name: "drain", Until: plan.UntilDrained, Within: seconds(120), GCGrace: seconds(2)},
-		{Name: "verify", Until: plan.UntilVerified},
+		{Name: "verify", Until: plan.UntilVerified, Within: seconds(120)},
 	}
 }
 

@@ -19,7 +19,8 @@ type disturbances struct {
 	r     *run
 	mu    sync.Mutex
 	list  []*disturbance
-	moves *world.Group // rescales under way
+	moves *world.Group     // rescales under way
+	one   *world.Semaphore // admits one rescale at a time, in the order in which they were due
 }
 
 // disturbance is one planned fault in its life.
@@ -36,7 +37,7 @@ type disturbance struct {
 
 // newDisturbances makes the faults of the plan; an error names the fault that the target cannot do.
 func newDisturbances(r *run) (*disturbances, error) {
-	d := &disturbances{r: r, moves: world.NewGroup(r.world)}
+	d := &disturbances{r: r, moves: world.NewGroup(r.world), one: world.NewSemaphore(r.world, 1)}
 	for _, f := range r.plan.Faults {
 		entry, err := r.deps.Faults.Find(f.Kind)
 		if err != nil {
@@ -163,9 +164,14 @@ func (d *disturbances) report(ctx context.Context) {
 	}
 }
 
-// rescale changes the parallelism in a process of the run; the trigger's process goes on.
+// rescale changes the parallelism in a process of the run; the trigger's process goes on. One that is due while another
+// is under way follows it.
 func (d *disturbances) rescale(ctx context.Context, s plan.Rescale) {
 	d.moves.Go(ctx, s.ID, func(ctx context.Context) error {
+		if d.one.Acquire(ctx, 1) != nil {
+			return nil
+		}
+		defer d.one.Release(1)
 		if err := d.r.engine.Rescale(ctx, s.To, s.From); err != nil && ctx.Err() == nil {
 			return fmt.Errorf("%s to %d: %w", s.ID, s.To, err)
 		}

@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -23,7 +24,7 @@ const (
 // sampler writes series.csv, finds the moment at which the job has caught up, and looks for interruptions.
 type sampler struct {
 	r       *run
-	last    engine.Metrics
+	last    map[string]engine.SubtaskMetrics // by subtask and attempt
 	lastAt  time.Duration
 	emitted int64
 	phase   atomic.Value    // string
@@ -83,15 +84,15 @@ func (s *sampler) sample(ctx context.Context, at time.Duration) {
 	took := (at - s.lastAt).Seconds()
 	row := results.SeriesRow{
 		At: at.Seconds(), Phase: s.phase.Load().(string), Emitted: emitted, Rate: float64(emitted-s.emitted) / took, Offered: s.r.plan.Workload.Rate,
-		Lag: millis(lag), Latency50: m.Latency.Quantile(0.5), Latency99: m.Latency.Quantile(0.99),
+		Lag: millis(lag), Latency50: quantile(m.Latency, 0.5), Latency99: quantile(m.Latency, 0.99),
 		Live: m.Gauges.LiveBytes, Unsent: m.Gauges.UnsentBytes, Log: m.Gauges.LogBytes,
 		Parallelism: status.Parallelism, State: status.State,
 		Arm: s.r.plan.Arm, World: s.r.plan.World, Profile: s.r.plan.Store.Profile,
 	}
-	row.Busy, row.Backpress, row.Idle, row.LogBlocked = m.Shares(s.last)
+	s.shares(&row, m)
 	s.process.fill(&row)
 	_ = s.r.series.Append(row) // the error is kept for Close
-	s.last, s.lastAt, s.emitted = m, at, emitted
+	s.lastAt, s.emitted = at, emitted
 	s.catchUp(ctx, at, lag, status.State, status.Attempt)
 	if s.r.o.Tick != nil {
 		t := Tick{At: at, Phase: row.Phase, Emitted: emitted, Lag: lag, Completed: status.LastCompleted, State: status.State}
@@ -99,6 +100,32 @@ func (s *sampler) sample(ctx context.Context, at time.Duration) {
 			t.Total = n
 		}
 		s.r.o.Tick(t)
+	}
+}
+
+func quantile(l engine.Latencies, q float64) results.Opt {
+	ms, ok := l.Quantile(q)
+	return results.Opt{Value: ms, Set: ok}
+}
+
+// shares fills in how the subtasks spent their time since the last sample, the mean over those that ran through it.
+func (s *sampler) shares(row *results.SeriesRow, m engine.Metrics) {
+	now := make(map[string]engine.SubtaskMetrics, len(m.Subtasks))
+	var busy, blocked, idle, logBlocked time.Duration
+	for _, x := range m.Subtasks {
+		key := fmt.Sprintf("%d/%s", x.Attempt, x.Subtask)
+		now[key] = x
+		if was, ok := s.last[key]; ok {
+			busy += x.Busy - was.Busy
+			blocked += x.Backpressured - was.Backpressured
+			idle += x.Idle - was.Idle
+			logBlocked += x.Throttled - was.Throttled
+		}
+	}
+	s.last = now
+	if all := (busy + blocked + idle + logBlocked).Seconds(); all > 0 {
+		row.Busy, row.Backpress = busy.Seconds()/all, blocked.Seconds()/all
+		row.Idle, row.LogBlocked = idle.Seconds()/all, logBlocked.Seconds()/all
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -97,6 +98,9 @@ func (r *run) setUp(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := r.armStages(); err != nil {
+		return err
+	}
 	if err := r.openWorkload(); err != nil {
 		return err
 	}
@@ -109,6 +113,34 @@ func (r *run) setUp(ctx context.Context) error {
 	var err error
 	r.faults, err = newDisturbances(r)
 	return err
+}
+
+// armStages makes the checkpoint stages that triggers name count as events: a stage is a failpoint that is passed.
+func (r *run) armStages() error {
+	named := map[string]bool{}
+	arm := func(t plan.Trigger) error {
+		if named[t.Event] || !failpoint.Known(t.Event) || slices.Contains(history.Kinds(), history.Kind(t.Event)) {
+			return nil
+		}
+		named[t.Event] = true
+		kind := history.Kind(t.Event)
+		_, err := r.points.Arm(t.Event, failpoint.When{}, func(ctx context.Context, h failpoint.Hit) error {
+			r.triggers.observe(ctx, &history.Event{Kind: kind, Actor: h.Actor, At: r.now()})
+			return nil
+		})
+		return err
+	}
+	for _, f := range r.plan.Faults {
+		if err := arm(f.At); err != nil {
+			return err
+		}
+	}
+	for _, s := range r.plan.Rescales {
+		if err := arm(s.At); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // openWorkload makes the job from the plan.

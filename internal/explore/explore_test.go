@@ -1,0 +1,232 @@
+package explore_test
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"statebench.dev/bench/backend/store"
+	"statebench.dev/bench/backend/store/provision"
+	"statebench.dev/bench/internal/catalog"
+	"statebench.dev/bench/internal/explore"
+	"statebench.dev/bench/internal/plan"
+	"statebench.dev/bench/internal/results"
+	"statebench.dev/bench/internal/run"
+	"statebench.dev/bench/internal/validate"
+	"statebench.dev/bench/internal/world"
+)
+
+var (
+	plans = flag.Int("plans", 300, "how many random plans to run")
+	from  = flag.Int("from", 0, "the first plan's number")
+	keep  = flag.String("keep", "", "folder to keep the results of failing plans in")
+)
+
+func deps() run.Deps {
+	return run.Deps{
+		Workloads: catalog.Workloads(), Faults: catalog.Faults(), Backends: catalog.Backends(),
+		Provision: func(ctx context.Context, w world.World, spec string) (store.Bucket, provision.Description, error) {
+			return provision.Open(ctx, w, spec, provision.Options{})
+		},
+	}
+}
+
+// resolved completes the workload's options.
+func resolved(t *testing.T, p plan.Plan) plan.Plan {
+	t.Helper()
+	kind, err := catalog.Workloads().Find(p.Workload.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Workload.Options, err = kind.New.Resolve(p.Workload.Options); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// execute runs and judges one plan in a folder of its own.
+func execute(t *testing.T, p plan.Plan, o run.Options) (out run.Outcome, verdicts []results.Verdict, rd results.RunDir) {
+	t.Helper()
+	folder, err := os.MkdirTemp("", "explore-")
+	if err == nil {
+		rd, err = results.Dir(folder).CreateRun("run-1")
+	}
+	if err == nil {
+		out, err = run.Run(deps(), p, rd, o)
+	}
+	if err == nil {
+		verdicts, err = run.Judge(deps(), results.Dir(folder), "run-1", catalog.Checks())
+	}
+	if err != nil {
+		t.Errorf("%s: %v", p.Scenario, err)
+		out.Err = err
+	}
+	return out, verdicts, rd
+}
+
+// describe says what is wrong with a run that should have passed; empty when nothing is.
+func describe(out run.Outcome, verdicts []results.Verdict) string {
+	if out.Err == nil && validate.Overall(verdicts) == results.Pass {
+		return ""
+	}
+	s := fmt.Sprintf("%s: %v", out.Status, out.Err)
+	for _, v := range verdicts {
+		if v.Verdict != results.Pass {
+			s += fmt.Sprintf("\n    %s %s: %s", v.Check, v.Verdict, v.Summary)
+			for _, e := range v.Evidence {
+				s += "\n        " + e
+			}
+		}
+	}
+	return s
+}
+
+func discard(t *testing.T, p plan.Plan, rd results.RunDir, failed bool) {
+	folder := filepath.Dir(filepath.Dir(string(rd)))
+	if failed && *keep != "" {
+		if err := os.Rename(folder, filepath.Join(*keep, p.Scenario)); err != nil {
+			t.Error(err)
+		}
+		return
+	}
+	if err := os.RemoveAll(folder); err != nil {
+		t.Error(err)
+	}
+}
+
+// numbers are the plans to run: a tenth of them in short mode.
+func numbers() (all []int) {
+	n := *plans
+	if testing.Short() {
+		n = max(1, n/10)
+	}
+	for i := range n {
+		all = append(all, *from+i)
+	}
+	return all
+}
+
+// TestRandomPlansPass runs random plans in the simulated world, two at a time, and prints what they covered. Every plan
+// that fails is repeated by `go test ./internal/explore -run TestRandomPlansPass -from N -plans 1`.
+func TestRandomPlansPass(t *testing.T) {
+	var mu sync.Mutex
+	var cover explore.Coverage
+	next := make(chan int)
+	var wg sync.WaitGroup
+	began := time.Now()
+	var virtual float64
+	for range 2 {
+		wg.Go(func() {
+			for n := range next {
+				p := resolved(t, explore.Generate(n))
+				out, verdicts, rd := execute(t, p, run.Options{})
+				rows, err := results.ReadCSV[results.CheckpointRow](rd.Path(results.CheckpointsFile))
+				if err != nil {
+					t.Errorf("plan %d: %v", n, err)
+				}
+				completed, last := 0, 0.0
+				for _, r := range rows {
+					if r.Status == "completed" {
+						completed++
+						last = r.Trigger.Value
+					}
+				}
+				problem := describe(out, verdicts)
+				if problem == "" && (completed < 20 || last < 60) {
+					problem = fmt.Sprintf("only %d checkpoints completed in %.0f s", completed, last)
+				}
+				mu.Lock()
+				virtual += last
+				if problem == "" {
+					cover.Add(&p, completed)
+				} else {
+					t.Errorf("plan %d (%s): %s", n, p.Arm, problem)
+				}
+				mu.Unlock()
+				discard(t, p, rd, problem != "")
+			}
+		})
+	}
+	for _, n := range numbers() {
+		next <- n
+	}
+	close(next)
+	wg.Wait()
+	took := time.Since(began).Seconds()
+	t.Logf("%.0f s of virtual time in %.0f s\n%s", virtual, took, cover.Table())
+	if testing.Short() || *plans < 300 {
+		return
+	}
+	for _, kind := range explore.Faults() {
+		for _, stage := range explore.Stages() {
+			if n := cover.Hits(kind, stage); n < 5 {
+				t.Errorf("%s was proven only %d times at %s", kind, n, stage)
+			}
+		}
+	}
+}
+
+// TestSameSeedSameDigest runs plans twice.
+func TestSameSeedSameDigest(t *testing.T) {
+	seeds := 50
+	if testing.Short() {
+		seeds = 5
+	}
+	for n := range seeds {
+		p := resolved(t, explore.Generate(1000+n))
+		a, _, first := execute(t, p, run.Options{})
+		b, _, second := execute(t, p, run.Options{})
+		if a.Digest == "" || a.Digest != b.Digest {
+			t.Errorf("plan %d: digests %s and %s; %s", 1000+n, a.Digest, b.Digest, difference(t, first, second))
+		}
+		discard(t, p, first, false)
+		discard(t, p, second, false)
+	}
+}
+
+// TestOneFlippedChoiceChangesTheDigest shows that the digest notices the order of things.
+func TestOneFlippedChoiceChangesTheDigest(t *testing.T) {
+	p := resolved(t, explore.Generate(1001))
+	a, _, first := execute(t, p, run.Options{})
+	for _, flip := range []int64{1000, 5000, 20000} {
+		b, _, second := execute(t, p, run.Options{Flip: flip})
+		if a.Digest == b.Digest {
+			t.Errorf("flipping choice %d changes nothing", flip)
+		}
+		discard(t, p, second, false)
+	}
+	discard(t, p, first, false)
+}
+
+// difference is the first event in which two histories differ.
+func difference(t *testing.T, a, b results.RunDir) string {
+	t.Helper()
+	var left []json.RawMessage
+	for e, err := range results.ReadLines[json.RawMessage](a.Path(results.HistoryFile)) {
+		if err != nil {
+			return err.Error()
+		}
+		left = append(left, append(json.RawMessage(nil), e...))
+	}
+	i := 0
+	for e, err := range results.ReadLines[json.RawMessage](b.Path(results.HistoryFile)) {
+		if err != nil {
+			return err.Error()
+		}
+		if i >= len(left) || string(left[i]) != string(e) {
+			was := "nothing"
+			if i < len(left) {
+				was = string(left[i])
+			}
+			return fmt.Sprintf("first difference:\n%s\n%s", was, e)
+		}
+		i++
+	}
+	return "histories are equal"
+}
