@@ -7,6 +7,7 @@ package backendtest
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -22,13 +23,15 @@ import (
 // operator is the operator whose state the tests keep.
 const operator = "count"
 
-// Run tries the backends that factory makes. Each test calls it anew.
-func Run(t *testing.T, factory func(testing.TB) backend.Factory) {
-	for _, c := range []struct {
-		name string
-		max  int // parallelism
-		f    func(h *harness)
-	}{
+// test is one test and the number of key groups it runs with.
+type test struct {
+	name   string
+	groups int
+	f      func(h *harness)
+}
+
+func tests() []test {
+	return []test{
 		{"Elements", 16, elements},
 		{"States", 16, states},
 		{"WrongUse", 16, wrongUse},
@@ -48,14 +51,20 @@ func Run(t *testing.T, factory func(testing.TB) backend.Factory) {
 		{"DamagedObject", 16, damagedObject},
 		{"MissingObject", 16, missingObject},
 		{"CloseWhilePersisting", 16, closeWhilePersisting},
-	} {
+	}
+}
+
+// Run tries the backends that factory makes. Each trial calls it anew. A failure names the seed of its trial, which fails
+// again with the same test of the same commit.
+func Run(t *testing.T, factory func(testing.TB) backend.Factory) {
+	for _, c := range tests() {
 		t.Run(c.name, func(t *testing.T) {
 			seeds := uint64(3)
-			if c.max > 1000 {
+			if c.groups > 1000 {
 				seeds = 1
 			}
 			for seed := range seeds {
-				simulate(t, factory, seed, c.max, c.f)
+				c.run(t, factory, seed, world.NewSim(world.SimOptions{Seed: seed}))
 			}
 		})
 	}
@@ -65,34 +74,61 @@ func Run(t *testing.T, factory func(testing.TB) backend.Factory) {
 			seeds = 8
 		}
 		for seed := range seeds {
-			simulate(t, factory, seed, 32, func(h *harness) { randomRun(h, 400) })
+			c := test{groups: 32, f: func(h *harness) { randomRun(h, 400) }}
+			c.run(t, factory, seed, world.NewSim(world.SimOptions{Seed: seed}))
+		}
+	})
+	t.Run("SameSeedSameObjects", func(t *testing.T) {
+		c := test{groups: 32, f: func(h *harness) { randomRun(h, 300) }}
+		for seed := range uint64(3) {
+			var left [2]string
+			for i := range left {
+				left[i] = c.run(t, factory, seed, world.NewSim(world.SimOptions{Seed: seed}))
+			}
+			if left[0] != left[1] {
+				t.Errorf("seed %d left these objects:\n%s\nand the second time:\n%s", seed, left[0], left[1])
+			}
 		}
 	})
 	t.Run("RealWorld", func(t *testing.T) {
-		run(t, factory, world.NewReal(1), 1, 32, func(h *harness) { randomRun(h, 1500) })
+		c := test{groups: 32, f: func(h *harness) { randomRun(h, 1500) }}
+		c.run(t, factory, 1, world.NewReal(1))
 	})
 }
 
-func simulate(t *testing.T, factory func(testing.TB) backend.Factory, seed uint64, max int, f func(h *harness)) {
-	t.Helper()
-	run(t, factory, world.NewSim(world.SimOptions{Seed: seed}), seed, max, f)
-}
-
-func run(t *testing.T, factory func(testing.TB) backend.Factory, w world.World, seed uint64, max int, f func(h *harness)) {
+// run runs the test in w and returns the list of the objects it left, with their checksums.
+func (c test) run(t *testing.T, factory func(testing.TB) backend.Factory, seed uint64, w world.World) string {
 	t.Helper()
 	mem := store.NewMem()
-	h := &harness{w: w, factory: factory(t), mem: mem, bucket: mem, max: max, rng: w.Rand("backendtest"), nap: time.Millisecond}
+	h := &harness{w: w, factory: factory(t), mem: mem, bucket: mem, max: c.groups, rng: w.Rand("backendtest"), nap: time.Millisecond}
 	if w.Simulated() {
 		h.nap = 20 * time.Millisecond
 	}
 	err := w.Run(func(ctx context.Context) error {
 		h.ctx = ctx
-		f(h)
+		c.f(h)
 		return nil
 	})
 	if err != nil {
 		t.Errorf("seed %d: %v", seed, err)
 	}
+	return listing(t, mem)
+}
+
+func listing(t *testing.T, mem *store.Mem) string {
+	t.Helper()
+	var b strings.Builder
+	for a, err := range mem.List(t.Context(), "", "") {
+		var body []byte
+		if err == nil {
+			body, err = mem.Get(t.Context(), a.Key)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&b, "%s %d %x\n", a.Key, len(body), sha256.Sum256(body))
+	}
+	return b.String()
 }
 
 // harness is what a test works with. A failed expectation panics: it unwinds the test's process, and the world reports it.
@@ -102,11 +138,11 @@ type harness struct {
 	factory backend.Factory
 	mem     *store.Mem
 	bucket  store.Bucket // what backends get: mem or something around it
-	max     int
+	max     int          // key groups: the max parallelism
 	rng     *rand.Rand
 	attempt uint64
-	id      uint64 // of the newest checkpoint
-	nap     time.Duration
+	id      uint64        // of the newest checkpoint
+	nap     time.Duration // how long random runs pause at most
 }
 
 // ok wants no error.

@@ -102,6 +102,14 @@ func (j *job) close() {
 	}
 }
 
+// crash kills the workers with all that runs on them.
+func (j *job) crash() {
+	for _, w := range j.workers {
+		w.Domain.Kill()
+		j.h.ok(w.Domain.Await(j.h.ctx))
+	}
+}
+
 // of is the subtask that owns g.
 func (j *job) of(g keygroup.ID) *subtask {
 	return j.subtasks[keygroup.SubtaskOf(g, len(j.subtasks), j.h.max)]

@@ -100,10 +100,14 @@ func randomRun(h *harness, steps int) {
 			b.j.abort(under[0])
 			under = under[1:]
 		case n < 98:
-			for _, p := range under {
-				b.j.abort(p)
+			if h.w.Simulated() && h.rng.IntN(2) == 0 {
+				b.j.crash()
+			} else {
+				for _, p := range under {
+					b.j.abort(p)
+				}
+				b.j.close()
 			}
-			b.j.close()
 			under = nil
 			handles := last.handles
 			if h.rng.IntN(2) == 0 {

@@ -3,6 +3,8 @@ package backendtest
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"statebench.dev/bench/backend"
@@ -28,7 +30,7 @@ func emptyState(h *harness) {
 	b.fill(50)
 	for s := range b.m.specs { // emptied again
 		for g := range keygroup.ID(h.max) {
-			for key := range b.m.clone().elems[s][g] { // order-free: all go
+			for _, key := range slices.Sorted(maps.Keys(b.m.elems[s][g])) {
 				b.delete(element{s, g, key})
 			}
 		}

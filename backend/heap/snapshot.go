@@ -3,6 +3,7 @@ package heap
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -96,7 +97,7 @@ func (s *snapshot) Persist(ctx context.Context) (backend.Persisted, error) {
 		err = waited
 	}
 	for _, o := range p.objects {
-		if err == nil {
+		if o.err != nil && (err == nil || err == errUpload) {
 			err = o.err
 		}
 	}
@@ -118,6 +119,9 @@ func (k *keyed) reach(ctx context.Context, point string) error {
 	return k.b.e.Failpoints.Hit(ctx, point, k.subtask)
 }
 
+// errUpload ends the encoding early; the failed upload's own error takes its place.
+var errUpload = errors.New("an upload has failed")
+
 // object is one that a persister made.
 type object struct {
 	ref backend.ObjectRef
@@ -131,6 +135,7 @@ type persister struct {
 	uploads *world.Group
 	objects []*object
 	buffers *world.Queue[[]byte] // bounds the uploads under way and keeps their memory
+	failed  atomic.Bool          // an upload has
 
 	buf   []byte // the object being built; empty: none
 	index []groupIndex
@@ -258,6 +263,9 @@ func (p *persister) seal(ctx context.Context) error {
 	if len(p.buf) == 0 {
 		return nil
 	}
+	if p.failed.Load() {
+		return errUpload
+	}
 	k := p.s.k
 	body := appendFooter(p.buf, footer{p.s.specs, p.index})
 	o := &object{ref: backend.ObjectRef{
@@ -268,7 +276,9 @@ func (p *persister) seal(ctx context.Context) error {
 	p.buf, p.index = nil, p.index[:0]
 	p.uploads.Go(ctx, "upload "+o.ref.Key, func(ctx context.Context) error {
 		o.err = k.b.e.Bucket.Put(ctx, o.ref.Key, body, store.PutOptions{Info: store.InfoOf(ctx)})
-		o.ok = o.err == nil
+		if o.ok = o.err == nil; !o.ok {
+			p.failed.Store(true)
+		}
 		p.buffers.TryPut(body[:0])
 		return nil
 	})
