@@ -1,0 +1,45 @@
+# What this project is built and checked with. `make` alone lists the targets.
+
+GO     ?= go
+TOOLS   = $(GO) tool -modfile=internal/tools/go.mod
+GOFILES = $$(find . -name '*.go' -not -path './.git/*')
+
+.PHONY: help build check fmt lint test race mutants bench ci clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## build ./bin/bench, static and with the commit stamped into it
+	CGO_ENABLED=0 $(GO) build -buildvcs=auto -trimpath -o bin/bench ./cmd/bench
+
+check: fmt lint test ## all that must hold before a commit: formatting, linters, tests
+
+fmt: ## fail when a file is not formatted
+	@bad=$$(gofmt -l $(GOFILES)); if [ -n "$$bad" ]; then echo "not formatted, run gofmt -w on:"; echo "$$bad"; exit 1; fi
+
+lint: ## go vet, staticcheck, ineffassign; the project's own rules are tests of internal/lint
+	$(GO) vet ./...
+	$(GO) vet -tags mutants ./...
+	$(TOOLS) staticcheck ./...
+	$(TOOLS) ineffassign ./...
+
+test: ## all tests
+	$(GO) test ./...
+
+race: ## the short tests under the race detector
+	$(GO) test -race -short ./...
+
+mutants: ## plant known bugs and see that the checks find each
+	$(GO) test -tags mutants ./internal/failpoint ./internal/lint $(MUTANTS)
+
+# Packages with tests that the build tag turns on.
+MUTANTS = $$(grep -rl --include='*_test.go' '^//go:build mutants' . | xargs -r -n1 dirname | sort -u)
+
+bench: ## measure the hot paths; compare two outputs with benchstat
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+ci: ## what the continuous integration runs
+	.ci/run
+
+clean: ## remove what was built; results stay
+	rm -rf bin
