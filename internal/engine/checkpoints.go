@@ -131,7 +131,8 @@ func (c *coordinator) tickCheckpoints(ctx context.Context, now time.Duration) {
 	}
 }
 
-// hindrance is why no checkpoint can be triggered now; a minimum pause holds for planned ones only.
+// hindrance is why no checkpoint can be triggered now. A minimum pause holds for planned ones only; one that is asked for after the
+// end of the input was ordered waits for that end, and so lies behind the last record whatever failed meanwhile.
 func (c *coordinator) hindrance(now time.Duration, planned bool) string {
 	k := &c.checkpoints
 	pause := plan.D(k.settings.MinPause)
@@ -142,6 +143,8 @@ func (c *coordinator) hindrance(now time.Duration, planned bool) string {
 		return SkippedConcurrent
 	case planned && pause > 0 && (len(k.pending) > 0 || k.any && now < k.ended+pause):
 		return SkippedPause
+	case !planned && c.halted && !c.network.Progress().Finished():
+		return "input"
 	case k.next > k.reserved:
 		return SkippedNoID
 	}

@@ -153,8 +153,9 @@ func (e *Engine) Rescale(ctx context.Context, parallelism int, from string) erro
 	return err
 }
 
-// StopSources ends the input: each source partition stops where it stands, in this attempt and in later ones, and barriers go
-// on. It returns when the sources have been told; a checkpoint triggered after it lies behind their last records.
+// StopSources ends the input: each source partition stops at the furthest position that any attempt reached, in this attempt and in later
+// ones, and barriers go on. It returns when the sources have been told; a checkpoint asked for after it waits for them and lies behind
+// their last records.
 func (e *Engine) StopSources(ctx context.Context) error {
 	_, err := e.ask(ctx, &request{kind: askStopSources})
 	return err

@@ -158,6 +158,9 @@ func (s *site) running(ctx context.Context) {
 func (s *site) finish(ctx context.Context) {
 	s.t.Helper()
 	s.until(ctx, "the end of the input", func() bool { return s.e.Progress().Finished() && s.e.Status().State == "running" })
+	if err := s.e.StopSources(ctx); err != nil {
+		s.t.Fatal(err)
+	}
 	for {
 		_, err := s.e.Checkpoint(ctx)
 		if err == nil {

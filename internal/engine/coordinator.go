@@ -61,7 +61,7 @@ type coordinator struct {
 	beat     time.Duration // when the next heartbeats are due
 	began    time.Duration // since when the sources' schedule counts
 	running  bool          // some attempt has run: began is set
-	halted   *StopSources  // input is to end
+	halted   bool          // the input is to end
 
 	checkpoints checkpoints
 	rescale     *rescale

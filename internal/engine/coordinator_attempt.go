@@ -72,8 +72,8 @@ func (c *coordinator) subtaskRunning(ctx context.Context, m Message, b SubtaskRu
 	}
 	c.record(ctx, history.Event{Kind: history.AttemptRunning, Actor: c.name, Attempt: a.id, Count: int64(a.parallelism), Checkpoint: a.restored})
 	c.toHosts(ctx, a, StartSources{Began: c.began})
-	if c.halted != nil {
-		c.toHosts(ctx, a, c.haltAgain())
+	if c.halted {
+		c.halt(ctx)
 	}
 	c.rescaleDone(ctx)
 }

@@ -68,18 +68,18 @@ func (c *coordinator) serve(ctx context.Context, r *request) {
 	}
 }
 
-// stopSources ends the input where it stands, for the running attempt and for later ones.
+// stopSources ends the input for the running attempt and for later ones. In each of them the sources go on to the furthest that
+// any attempt came, since output up to there may be committed.
 func (c *coordinator) stopSources(ctx context.Context) {
-	c.halted = &StopSources{}
+	c.halted = true
 	if c.phase == phaseRunning {
-		c.toHosts(ctx, c.attempt, *c.halted)
+		c.halt(ctx)
 	}
 }
 
-// haltAgain is what a later attempt is told: its sources go on to where those before stopped, since output up to there may be
-// committed.
-func (c *coordinator) haltAgain() StopSources {
-	return StopSources{Limits: c.network.Progress().Highest()}
+// halt tells the sources of the running attempt where to stop.
+func (c *coordinator) halt(ctx context.Context) {
+	c.toHosts(ctx, c.attempt, StopSources{Limits: c.network.Progress().Highest()})
 }
 
 // refuseAll answers everybody who waits for something that will not happen any more.

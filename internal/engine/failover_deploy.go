@@ -84,6 +84,7 @@ func (c *coordinator) deploy(ctx context.Context) {
 		return
 	}
 	c.attempt, c.choice, c.phase = a, nil, phaseDeploying
+	c.network.Progress().restart()
 	c.record(ctx, history.Event{Kind: history.AttemptStarted, Actor: c.name, Attempt: a.id, Count: int64(p), Checkpoint: a.restored, Text: c.cause})
 	for _, h := range a.hosts {
 		d := Deploy{Parallelism: p, Restored: a.restored, Digests: c.cfg.Digests}

@@ -48,6 +48,13 @@ func (p *Progress) Advance(partition int, next int64, due time.Duration) {
 // Done says that the partition has no further record.
 func (p *Progress) Done(partition int) { p.parts[partition].done.Store(true) }
 
+// restart says that another attempt begins: no partition is done until its source says so again.
+func (p *Progress) restart() {
+	for i := range p.parts {
+		p.parts[i].done.Store(false)
+	}
+}
+
 // Finished tells whether every partition is done.
 func (p *Progress) Finished() bool {
 	for i := range p.parts {
