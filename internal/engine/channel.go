@@ -60,13 +60,17 @@ func (c *channel) acquire() *buffer {
 	return nil
 }
 
-// release gives a buffer back to the producer.
+// release gives a buffer back to the producer. One that waits is woken when half of its credit is back: it would else be woken for
+// every buffer, and each time find room for no more than that. What is queued always flows until then, since a producer sends a
+// barrier to all its consumers at once, so that no alignment that blocks the channel can wait for a producer that waits for the channel.
 func (c *channel) release(b *buffer) {
 	b.reset()
 	c.mu.Lock()
 	c.free = append(c.free, b)
-	starved := c.starved
-	c.starved = false
+	starved := c.starved && 2*len(c.free) >= c.credits
+	if starved {
+		c.starved = false
+	}
 	c.mu.Unlock()
 	if starved {
 		c.credit.TryPut(struct{}{})
