@@ -149,16 +149,3 @@ func (a *storeRule) Heal(ctx context.Context) (string, error) {
 	}
 	return fmt.Sprintf("rule removed after %d hits; a %s of %s passed", before, op, key), nil
 }
-
-// Options lists the options of a fault by name, for descriptions.
-func Options(kind string) []string {
-	switch kind {
-	case "worker-crash":
-		return []string{"disk"}
-	case "store-errors":
-		return []string{"op", "prefix", "share", "request", "status"}
-	case "store-latency":
-		return []string{"op", "prefix", "share", "request", "delay", "jitter"}
-	}
-	return nil
-}

@@ -112,7 +112,7 @@ func workloadInfo(e registry.Entry[workloads.Kind]) scenario.WorkloadInfo {
 func faultInfo(e registry.Entry[faults.Constructor]) scenario.FaultInfo {
 	var options []scenario.Option
 	for _, o := range faults.Options(e.Name) {
-		options = append(options, scenario.Option{Name: o})
+		options = append(options, scenario.Option{Name: o.Name, Kind: o.Kind, About: o.About})
 	}
 	return scenario.FaultInfo{Options: options, Crash: e.Name == "worker-crash", Check: func(where string, with json.RawMessage) error {
 		_, err := e.New(faults.Spec{ID: "check", Where: where, With: with})

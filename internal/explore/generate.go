@@ -160,8 +160,8 @@ func (g *generator) fault(kind string, at plan.Trigger) {
 		f.Where, f.For = "subtask/any", 0
 	case "store-errors":
 		f.Where = "store"
-		f.With = object("op", pick(g.r, "put", "put|get|list", "put|delete"), "share", pick(g.r, "20%", "50%", "90%"), "status", pick(g.r, 500, 503))
-		f.For = seconds(2 + 4*g.r.Float64())
+		f.With = object("op", pick(g.r, "put", "put|get|list", "put|delete"), "share", pick(g.r, "40%", "60%", "90%"), "status", pick(g.r, 500, 503))
+		f.For = seconds(3 + 4*g.r.Float64())
 	case "store-latency":
 		f.Where = "store"
 		f.With = object("op", pick(g.r, "put", "put|get"), "delay", pick(g.r, "50ms", "400ms", "1500ms"), "jitter", pick(g.r, "10ms", "500ms"))

@@ -41,7 +41,7 @@ const (
 	CheckpointSynced    Kind = "checkpoint-synced"    // per subtask; Dur: synchronous part
 	CheckpointAcked     Kind = "checkpoint-acked"     // per subtask, at the subtask; Dur: asynchronous part; Bytes checkpointed; Sizes
 	CheckpointAckTaken  Kind = "checkpoint-ack-taken" // per subtask, at the coordinator; Reason when it was dropped: late, duplicate, fenced, unknown
-	CheckpointCompleted Kind = "checkpoint-completed" // Dur since the trigger; Sizes; Positions
+	CheckpointCompleted Kind = "checkpoint-completed" // Dur since the trigger (set by the recorder); Sizes; Positions
 	CheckpointAborted   Kind = "checkpoint-aborted"   // Reason: expired, declined, subsumed, async-failure, attempt-failed, stopped
 	CheckpointSubsumed  Kind = "checkpoint-subsumed"
 

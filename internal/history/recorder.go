@@ -22,6 +22,7 @@ type Recorder struct {
 	now       func() time.Duration
 	observers []Observer
 	judges    []func(e *Event)
+	triggered map[uint64]time.Duration // of pending checkpoints; guarded by mu
 
 	mu struct {
 		sync.Mutex
@@ -36,7 +37,7 @@ type Recorder struct {
 
 // NewRecorder makes a recorder that takes times from now and writes to out. The caller closes out after Close.
 func NewRecorder(now func() time.Duration, out io.Writer) *Recorder {
-	r := &Recorder{now: now}
+	r := &Recorder{now: now, triggered: map[uint64]time.Duration{}}
 	r.mu.out = bufio.NewWriterSize(out, 1<<16)
 	r.mu.sum = xxh3.New()
 	return r
@@ -71,6 +72,7 @@ func (r *Recorder) store(e *Event) {
 	}
 	r.mu.next++
 	e.N, e.At = r.mu.next, r.now()
+	r.span(e)
 	line, err := json.Marshal(e)
 	if err != nil {
 		r.mu.err = errors.Join(r.mu.err, fmt.Errorf("encode event %d: %w", e.N, err))
@@ -85,6 +87,19 @@ func (r *Recorder) store(e *Event) {
 	}
 	for _, f := range r.judges {
 		f(e)
+	}
+}
+
+// span sets the duration of a checkpoint's end from the times of its events: the one clock that everything is judged by.
+func (r *Recorder) span(e *Event) {
+	switch e.Kind {
+	case CheckpointTriggered:
+		r.triggered[e.Checkpoint] = e.At
+	case CheckpointCompleted, CheckpointAborted:
+		if at, ok := r.triggered[e.Checkpoint]; ok {
+			e.Dur = e.At - at
+			delete(r.triggered, e.Checkpoint)
+		}
 	}
 }
 

@@ -14,7 +14,7 @@ func All() []Check {
 		{"O1", "source positions never go back inside an attempt", func(*Case) Judge { return &offsets{at: map[attemptPartition]int64{}} }},
 		{"O2", "replay starts exactly at the restored position", func(*Case) Judge {
 			return &replay{restored: map[uint64]uint64{}, positions: map[uint64][]int64{}, started: map[uint64]map[int]int64{},
-				events: map[uint64]int64{}, running: map[uint64]bool{}}
+				events: map[uint64]int64{}, triggered: map[uint64]uint64{}, running: map[uint64]bool{}}
 		}},
 		{"C1", "checkpoint ids strictly increase", func(*Case) Judge { return &ids{} }},
 		{"C2", "each triggered checkpoint ends once", func(c *Case) Judge {

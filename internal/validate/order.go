@@ -52,7 +52,8 @@ type replay struct {
 	positions map[uint64][]int64 // checkpoint -> positions
 	started   map[uint64]map[int]int64
 	events    map[uint64]int64
-	running   map[uint64]bool
+	triggered map[uint64]uint64 // checkpoint -> attempt
+	running   map[uint64]bool   // attempts that completed a checkpoint: all their sources had begun
 	f         findings
 }
 
@@ -61,8 +62,11 @@ func (j *replay) Observe(e *history.Event) {
 	case history.AttemptStarted:
 		j.restored[e.Attempt], j.events[e.Attempt] = e.Checkpoint, e.N
 		j.started[e.Attempt] = map[int]int64{}
+	case history.CheckpointTriggered:
+		j.triggered[e.Checkpoint] = e.Attempt
 	case history.CheckpointCompleted:
 		j.positions[e.Checkpoint] = append([]int64(nil), e.Positions...)
+		j.running[j.triggered[e.Checkpoint]] = true
 	case history.SourceStarted:
 		if m := j.started[e.Attempt]; m != nil {
 			m[e.Partition] = e.From
@@ -79,8 +83,6 @@ func (j *replay) Observe(e *history.Event) {
 		if e.From != from {
 			j.f.add(e.N, "attempt %d: partition %d began at %d, the restored checkpoint %d says %d", e.Attempt, e.Partition, e.From, j.restored[e.Attempt], from)
 		}
-	case history.SourceRange:
-		j.running[e.Attempt] = true
 	}
 }
 
