@@ -15,7 +15,6 @@ import (
 func (c *coordinator) ledgerDone(ctx context.Context, d ledgerDone) {
 	c.ledger.open--
 	if errors.Is(d.err, checkpoint.ErrFenced) {
-		c.ledger.fenced = d.err
 		c.stepDown(d.err)
 		return
 	}

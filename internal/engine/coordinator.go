@@ -210,6 +210,10 @@ func (c *coordinator) tick(ctx context.Context) {
 
 // handle acts on one message.
 func (c *coordinator) handle(ctx context.Context, m Message) {
+	if m.Term > c.term {
+		c.stepDown(fmt.Errorf("%s follows a leader of term %d: %w", m.From, m.Term, checkpoint.ErrFenced))
+		return
+	}
 	switch b := m.Body.(type) {
 	case Register:
 		c.register(ctx, b)
@@ -277,6 +281,7 @@ func (c *coordinator) failJob(ctx context.Context, why error) {
 
 // stepDown ends this leader: another one took over.
 func (c *coordinator) stepDown(err error) {
+	c.ledger.fenced = err
 	c.phase, c.failure, c.over = phaseFailed, err.Error(), true
 }
 

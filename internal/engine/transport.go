@@ -137,8 +137,9 @@ func (e *Endpoint) Name() string { return e.name }
 func (e *Endpoint) Life() uint64 { return e.life }
 
 // Fence raises what the endpoint accepts and stamps: messages of a lower term, and those that belong to a lower attempt, are
-// dropped when they are taken. Neither ever goes down; 0 leaves one as it is. A coordinator raises its term only, since
-// it has to see what belongs to an older attempt: objects named there must not be forgotten.
+// dropped when they are taken. Neither ever goes down; 0 leaves one as it is. An actor that does not watch connections, a worker,
+// follows the highest term it hears. A coordinator raises its term only, since it has to see what belongs to an older
+// attempt: objects named there must not be forgotten.
 func (e *Endpoint) Fence(term, attempt uint64) {
 	raise(&e.term, term)
 	raise(&e.attempt, attempt)
@@ -216,7 +217,8 @@ func (e *Endpoint) accept(ctx context.Context, m Message) bool {
 	case m.Term < e.term.Load() && !announces, m.Attempt != 0 && m.Attempt < e.attempt.Load() && !e.t.zombies():
 		e.t.drop(ctx, m, DroppedFenced)
 	default:
-		if m.Term > e.term.Load() && m.sender != e {
+		// A leader that hears of a later term must not speak in its name: it steps down.
+		if m.Term > e.term.Load() && !e.watch.Load() {
 			e.Fence(m.Term, 0)
 		}
 		return true
