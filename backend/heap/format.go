@@ -100,7 +100,7 @@ func checkMagic(key string, b []byte) error {
 	case len(b) != headerSize || string(b[:len(magic)]) != magic:
 		return damaged(key, "not a heap snapshot")
 	case binary.BigEndian.Uint16(b[len(magic):]) != version:
-		return fmt.Errorf("object %q: format version %d is not known", key, binary.BigEndian.Uint16(b[len(magic):]))
+		return damaged(key, "format version %d is not known", binary.BigEndian.Uint16(b[len(magic):]))
 	}
 	return nil
 }
