@@ -15,6 +15,7 @@ type set struct {
 	seq     uint64
 	changes *changeSet // nil once stored or dropped
 	raw     int64      // size before framing
+	epoch   uint64     // the checkpoint that was cut last before the set was closed; the next one is the first to need it
 	state   progress
 	up      *upload // while sent
 	held    bool    // in its writer's range: neither truncated nor closed

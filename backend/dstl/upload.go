@@ -20,14 +20,16 @@ type upload struct {
 	sets       []*set
 	bytes      int64  // before framing
 	checkpoint uint64 // 0: pre-emptive
+	epoch      uint64 // of the sets of a pre-emptive upload
 	framed     *world.Latch
 	done       *world.Latch // open once the sets are stored or back with their writer
 	err        error        // set before done
 }
 
-// batch is the uploads that share one object: those of one checkpoint, or one writer's without a checkpoint. What else was
-// handed over at the same time goes into other objects, because the coordinator deletes an object once no retained
-// checkpoint references it: a writer whose changes are in it must have referenced it in every checkpoint since.
+// batch is the uploads that share one object. They have a checkpoint in common: the one that asked for them or, without one,
+// the next to be cut of a single writer. What else was handed over at the same time goes into other objects, because the
+// coordinator deletes an object once it is older than what is retained: if two change sets in it were needed by checkpoints 7
+// and 9 only, it would be gone when 8 completes. With one checkpoint in common there is no such gap.
 type batch struct {
 	uploads    []*upload
 	writers    int
@@ -60,7 +62,8 @@ func split(uploads []*upload) []*batch {
 	var batches []*batch
 	for _, u := range uploads {
 		i := slices.IndexFunc(batches, func(b *batch) bool {
-			return b.checkpoint == u.checkpoint && (u.checkpoint != 0 || b.uploads[0].w == u.w)
+			first := b.uploads[0]
+			return b.checkpoint == u.checkpoint && (u.checkpoint != 0 || first.w == u.w && first.epoch == u.epoch)
 		})
 		if i < 0 {
 			i = len(batches)

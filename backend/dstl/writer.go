@@ -96,14 +96,22 @@ func (w *writer) flushEarly() {
 func (w *writer) handUnsent() {
 	w.l.mu.Lock()
 	var sets []*set
+	var uploads []*upload
 	for _, s := range w.sets {
-		if s.state == unsent {
-			sets = append(sets, s)
+		if s.state != unsent {
+			continue
 		}
+		if len(sets) > 0 && sets[0].epoch != s.epoch {
+			uploads = append(uploads, w.hand(sets, 0))
+			sets = nil
+		}
+		sets = append(sets, s)
 	}
-	u := w.hand(sets, 0)
+	uploads = append(uploads, w.hand(sets, 0))
 	w.l.mu.Unlock()
-	w.enqueue(u)
+	for _, u := range uploads {
+		w.enqueue(u)
+	}
 }
 
 // hand makes an upload of sets, with the log's mutex held; nil for none. The caller enqueues it.
@@ -111,7 +119,7 @@ func (w *writer) hand(sets []*set, checkpoint uint64) *upload {
 	if len(sets) == 0 {
 		return nil
 	}
-	u := &upload{w: w, sets: sets, checkpoint: checkpoint, framed: world.NewLatch(w.l.env.World), done: world.NewLatch(w.l.env.World)}
+	u := &upload{w: w, sets: sets, checkpoint: checkpoint, epoch: sets[0].epoch, framed: world.NewLatch(w.l.env.World), done: world.NewLatch(w.l.env.World)}
 	for _, s := range sets {
 		s.state, s.up = sent, u
 		u.bytes += s.raw
@@ -135,7 +143,7 @@ func (w *writer) rollover() {
 	s := &set{changes: w.active, raw: max(1, w.active.size()), held: true}
 	w.l.mu.Lock()
 	defer w.l.mu.Unlock()
-	s.seq = w.seq
+	s.seq, s.epoch = w.seq, w.newest
 	w.sets = append(w.sets, s)
 	w.seq++
 	w.waiting.Add(s.raw)

@@ -96,7 +96,7 @@ func run(t *testing.T, newLog New, w world.World, seed uint64, f func(h *harness
 }
 
 // groups is the range of all writers of the tests.
-var groups = keygroup.Range{From: 2, To: 10}
+var groups = keygroup.Range{From: 2, To: 10} // read-only: a value
 
 // states are those that tests write to.
 func states() []dstl.State {
@@ -164,7 +164,9 @@ func (h *harness) keys() (keys []string) {
 }
 
 // break makes puts fail until the returned function is called.
-func (h *harness) breakPuts() (heal func()) { return h.inj.Add(store.Rule{Ops: []string{"put"}, Status: 500}) }
+func (h *harness) breakPuts() (heal func()) {
+	return h.inj.Add(store.Rule{Ops: []string{"put"}, Status: 500})
+}
 
 // settle gives the log's processes time to do what they have to.
 func (h *harness) settle() { h.ok(h.w.Sleep(h.ctx, 100*time.Millisecond)) }
