@@ -204,14 +204,14 @@ func (l *loop) note(from int32, e *element) error {
 // settle ends a batch.
 func (l *loop) settle(ctx context.Context) error {
 	w := l.a.w.cfg.World
+	if cost := l.cost(); cost > 0 {
+		w.Compute(ctx, cost)
+	}
 	now := w.Now()
 	for _, t := range l.takers {
 		if err := t.settle(now); err != nil {
 			return l.subtasks[0].failed(err)
 		}
-	}
-	if cost := l.cost(); cost > 0 {
-		w.Compute(ctx, cost)
 	}
 	l.publish()
 	return nil

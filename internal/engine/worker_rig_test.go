@@ -227,10 +227,12 @@ func (r *rig) deploy(ctx context.Context, p int, hosts ...string) {
 	var keep []string
 	handles := map[string][]backend.StateHandle{}
 	positions := map[int]int64{}
+	operator := map[string][][]byte{}
 	if r.done != nil {
 		restored = r.done.ID
 		for _, s := range r.done.Subtasks {
 			keep = append(keep, s.Transactions...)
+			operator[s.Operator] = append(operator[s.Operator], s.Parts...)
 			if s.Keyed != nil {
 				handles[s.Operator] = append(handles[s.Operator], *s.Keyed)
 			}
@@ -252,6 +254,9 @@ func (r *rig) deploy(ctx context.Context, p int, hosts ...string) {
 					if !x.Range.Intersect(keygroup.RangeOf(i, p, r.cfg.Settings.MaxParallelism)).Empty() {
 						s.Handles = append(s.Handles, x)
 					}
+				}
+				for j := i; j < len(operator[n.ID]); j += p {
+					s.Parts = append(s.Parts, operator[n.ID][j])
 				}
 				if n.Source != nil {
 					for j := i; j < len(parts); j += p {

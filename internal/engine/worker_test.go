@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"statebench.dev/bench/backend"
 	"statebench.dev/bench/internal/graph"
 	"statebench.dev/bench/internal/history"
 	"statebench.dev/bench/internal/world"
@@ -49,6 +50,84 @@ func TestCrashesLoseAndRepeatNothing(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// tally counts records in operator state and passes them on.
+type tally struct{ n int64 }
+
+func (t *tally) Open(context.Context, graph.OperatorContext) error { return nil }
+
+func (t *tally) Process(_ context.Context, r *graph.Record, out graph.Collector) error {
+	t.n++
+	return out.Collect(r)
+}
+
+func (t *tally) OnTimer(context.Context, int64, []byte, graph.Collector) error { return nil }
+
+func (t *tally) SnapshotOperatorState(context.Context) ([][]byte, error) {
+	return [][]byte{backend.AppendInt64(nil, t.n)}, nil
+}
+
+func (t *tally) RestoreOperatorState(_ context.Context, parts [][]byte) error {
+	for _, p := range parts {
+		n, err := backend.Int64{}.Decode(p)
+		if err != nil {
+			return err
+		}
+		t.n += n
+	}
+	return nil
+}
+
+func (t *tally) Redistribution() graph.Redistribution { return graph.Split }
+
+// tagged gives the counter's output another tag.
+type tagged struct{ counter }
+
+func (c *tagged) Process(ctx context.Context, r *graph.Record, out graph.Collector) error {
+	c.out.Tag = 1
+	return c.counter.Process(ctx, r, out)
+}
+
+// Two branches from the source to the sink, one of them through an operator that is chained and has operator state.
+func TestBranchesMeetAtTheSink(t *testing.T) {
+	for seed := range uint64(5) {
+		simulate(t, seed, func(ctx context.Context, w world.World) {
+			src := &numbers{parts: 3, keys: 50, total: 4000, value: 20, gap: 50 * time.Microsecond}
+			r := newRig(t, w, src, plainCounter, 2)
+			r.cfg.Job = &graph.Job{
+				Nodes: []graph.Node{
+					{ID: "numbers", Source: src, Cost: 100},
+					{ID: "count", Operator: plainCounter, Keyed: true, Cost: 500},
+					{ID: "again", Operator: func() graph.Operator { return &tagged{} }, Keyed: true, Cost: 500},
+					{ID: "tally", Operator: func() graph.Operator { return &tally{} }, Cost: 50},
+					{ID: "out", Sink: true, Cost: 50},
+				},
+				Edges: []graph.Edge{
+					{From: "numbers", To: "count", Exchange: graph.Hash}, {From: "numbers", To: "again", Exchange: graph.Hash},
+					{From: "count", To: "tally", Exchange: graph.Forward},
+					{From: "tally", To: "out", Exchange: graph.Forward}, {From: "again", To: "out", Exchange: graph.Forward},
+				},
+			}
+			r.net = newNetwork(r.cfg)
+			crashes(ctx, r, []string{"worker-0", "worker-1"})
+			r.launch(ctx, 2, r.hosts...)
+			r.finish(ctx)
+			got := r.cfg.Collect.Result()
+			if want := 2 * 3 * src.total; got.Records != want || got.DuplicateCount != 0 || len(got.Marks) != 6 {
+				t.Errorf("seed %d: %d records, %d duplicates, %d streams; want %d, none, 6", seed, got.Records, got.DuplicateCount, len(got.Marks), want)
+			}
+			sum := tally{}
+			for _, s := range r.done.Subtasks {
+				if err := sum.RestoreOperatorState(ctx, s.Parts); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if sum.n != 3*src.total {
+				t.Errorf("seed %d: operator state counts %d records, want %d", seed, sum.n, 3*src.total)
+			}
+		})
 	}
 }
 
