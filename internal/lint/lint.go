@@ -62,6 +62,7 @@ func Rules() []Rule {
 		{"testing", "rule 8: a library that takes *testing.T can only run as a test", testings},
 		{"marker", "what is not done belongs in the tracker, not in the code", markers},
 		{"word", "committed files name no machine and no registry", words},
+		{"link", "a reader who is sent somewhere must find something there", links},
 		{"readme", "the first thing a reader tries must work", readme},
 	}
 }

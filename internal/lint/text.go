@@ -86,6 +86,35 @@ func markers(p *pass) {
 	})
 }
 
+// link matches a link of a Markdown file to a file of the tree, document matches one that any text names.
+var (
+	link     = regexp.MustCompile(`\]\(([^)#:\s]+)(?:#[^)\s]*)?\)`)              // read-only: compiled once
+	document = regexp.MustCompile(`(?:^|[^\w/.])((?:[a-z]+/)+[A-Za-z-]+\.md)\b`) // read-only: compiled once
+)
+
+// links wants each document that a text names to exist: by its path from the root, a link by that from its own folder.
+func links(p *pass) {
+	missing := func(name string) bool {
+		_, err := os.Stat(filepath.Join(p.tree.Root, filepath.FromSlash(name)))
+		return err != nil
+	}
+	p.texts(func(file string, line int, text string) {
+		if strings.HasSuffix(file, ".md") {
+			for _, m := range link.FindAllStringSubmatch(text, -1) {
+				if missing(path.Join(path.Dir(file), m[1])) {
+					p.in(file, line, "the link leads to %s, which is not there", m[1])
+				}
+			}
+			text = link.ReplaceAllString(text, "")
+		}
+		for _, m := range document.FindAllStringSubmatch(text, -1) {
+			if missing(m[1]) && missing(path.Join(path.Dir(file), m[1])) {
+				p.in(file, line, "%s is not there", m[1])
+			}
+		}
+	})
+}
+
 // words forbids the texts of the table, in any text file.
 func words(p *pass) {
 	p.texts(func(file string, line int, text string) {
