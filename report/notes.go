@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -74,16 +75,19 @@ func noGain(t *table) string {
 	if !full.OK() || writers <= 0 || full.Value/writers >= threshold {
 		return ""
 	}
-	return fmt.Sprintf("no gain in checkpoint duration is to be expected here: %s holds %s in %s, %s each, below the pre-emptive threshold of %s (%s); "+
-		"a full snapshot is no more than what the changelog would gather between two checkpoints",
-		t.base.name, formatBytes(full.Value), formatSubtasks(writers), formatBytes(full.Value/writers), formatBytes(threshold), on.name)
+	text := fmt.Sprintf("no gain to speak of is to be expected from the changelog here: %s holds %s in about %s, %s each, below the pre-emptive "+
+		"threshold of %s (%s), so that its full snapshots are small already",
+		t.base.name, formatBytes(full.Value), plural(int(math.Round(writers)), "subtask"), formatBytes(full.Value/writers), formatBytes(threshold), on.name)
+	before, after := t.base.medianDuration(t.window), on.medianDuration(t.window)
+	if before.OK() && after.OK() {
+		text += fmt.Sprintf("; a checkpoint took %s against %s", unitMillis.format(before.Value, t.sim), unitMillis.format(after.Value, t.sim))
+	}
+	return text
 }
 
-func formatSubtasks(n float64) string {
-	if n == 1 {
-		return "1 subtask"
-	}
-	return digits(n) + " subtasks"
+// medianDuration is that of the completed checkpoints of a window.
+func (a *arm) medianDuration(w window) stats.Figure {
+	return stats.Quantile(a.sample(w, func(c *results.CheckpointRow) results.Opt { return c.Duration }), 0.5)
 }
 
 // minPuts is how many puts the note about their duration takes.
@@ -132,26 +136,15 @@ func compare(t *table) (all []comparison) {
 			continue
 		}
 		c := comparison{arm: a}
-		label := ""
 		for _, r := range t.rows {
-			if !r.sub || !strings.HasPrefix(r.label, " ") && r.label != "" {
-				label = r.label
-			}
-			if r.better == neither || r.texts != nil {
+			if r.better == neither {
 				continue
 			}
 			ratio := stats.Ratio(r.figures[i], r.figures[at])
 			if !ratio.OK() || ratio.Value >= bandLow && ratio.Value <= bandHigh {
 				continue
 			}
-			name := strings.TrimSpace(label)
-			if strings.HasPrefix(r.label, "  ") {
-				name += " (" + strings.TrimPrefix(strings.TrimSpace(r.label), "of it ") + ")"
-			}
-			if r.stat != "" && r.stat != "mean" {
-				name += " " + r.stat
-			}
-			text := fmt.Sprintf("%s ×%s", name, formatRatio(ratio.Value))
+			text := fmt.Sprintf("%s ×%s", r.name, formatRatio(ratio.Value))
 			if (ratio.Value < 1) == (r.better == lower) {
 				c.better = append(c.better, text)
 			} else {
@@ -185,6 +178,11 @@ func (c comparison) sentence(base string) string {
 
 // tally counts verdicts over all runs.
 type tally struct{ pass, fail, inconclusive int }
+
+// text is the counts in words.
+func (n tally) text() string {
+	return fmt.Sprintf("%d pass · %d fail · %d inconclusive", n.pass, n.fail, n.inconclusive)
+}
 
 func (inv *Invocation) tally() (n tally) {
 	for _, r := range inv.Runs {

@@ -21,6 +21,7 @@ type table struct {
 // row is one figure of all arms.
 type row struct {
 	label, stat string
+	name        string // in prose, with its statistic
 	unit        unit
 	figures     []stats.Figure // one an arm
 	texts       []string       // instead of figures
@@ -58,7 +59,7 @@ func newTable(inv *Invocation) *table {
 	}
 	t.checkpointRows()
 	t.recoveryRows(inv.Manifest.Detection)
-	t.figure(row{label: "recovery-point age", stat: "p99w", unit: unitSeconds, better: lower}, func(a *arm) stats.Figure { return a.age(t.window, 0.99) })
+	t.figure(row{label: "recovery-point age", name: "recovery-point age p99w", stat: "p99w", unit: unitSeconds, better: lower}, func(a *arm) stats.Figure { return a.age(t.window, 0.99) })
 	t.loadRow()
 	t.storeRows()
 	t.cpuRow()
@@ -72,11 +73,11 @@ func (t *table) checkpointRows() {
 		t.figure(r, func(a *arm) stats.Figure { return stats.Quantile(a.sample(t.window, column), q) })
 	}
 	duration := func(c *results.CheckpointRow) results.Opt { return c.Duration }
-	add(row{label: "checkpoint duration", stat: "p50", unit: unitMillis, counted: true}, 0.5, duration)
-	add(row{stat: "p99", unit: unitMillis, sub: true}, 0.99, duration)
-	add(row{label: "  of it synchronous", stat: "p50", unit: unitMillis, sub: true}, 0.5, func(c *results.CheckpointRow) results.Opt { return c.Sync })
-	add(row{label: "checkpointed size", stat: "p50", unit: unitBytes}, 0.5, func(c *results.CheckpointRow) results.Opt { return c.Checkpointed })
-	add(row{label: "full size", stat: "p50", unit: unitBytes}, 0.5, func(c *results.CheckpointRow) results.Opt { return c.Full })
+	add(row{label: "checkpoint duration", stat: "p50", name: "checkpoint duration p50", unit: unitMillis, counted: true}, 0.5, duration)
+	add(row{stat: "p99", name: "checkpoint duration p99", unit: unitMillis, sub: true}, 0.99, duration)
+	add(row{label: "  of it synchronous", stat: "p50", name: "synchronous part p50", unit: unitMillis, sub: true}, 0.5, func(c *results.CheckpointRow) results.Opt { return c.Sync })
+	add(row{label: "checkpointed size", stat: "p50", name: "checkpointed size p50", unit: unitBytes}, 0.5, func(c *results.CheckpointRow) results.Opt { return c.Checkpointed })
+	add(row{label: "full size", stat: "p50", name: "full size p50", unit: unitBytes}, 0.5, func(c *results.CheckpointRow) results.Opt { return c.Full })
 	ends := row{label: "completed, aborted, skipped"}
 	for _, a := range t.arms {
 		ends.texts = append(ends.texts, fmt.Sprintf("%d, %d, %d", a.checkpoints(t.window, completed), a.checkpoints(t.window, aborted), a.checkpoints(t.window, skipped)))
@@ -87,15 +88,15 @@ func (t *table) checkpointRows() {
 // recoveryRows are one pair a cause.
 func (t *table) recoveryRows(detection string) {
 	for _, cause := range causes(t.arms, t.window) {
-		label := "recovery, " + oneLine(cause)
-		r := t.figure(row{label: label, unit: unitMillis, better: lower, counted: true}, func(a *arm) stats.Figure {
+		said := oneLine(cause)
+		r := t.figure(row{label: "recovery, " + said, name: "recovery after " + said, unit: unitMillis, better: lower, counted: true}, func(a *arm) stats.Figure {
 			return meanOf(a.recoveries(t.window, cause), func(r *results.RecoveryRow) results.Opt { return r.Recovery }, "not caught up")
 		})
 		r.stat = meanMark(r.figures)
 		if cause != "rescale" && detection != "" {
 			r.note = "detection: " + oneLine(detection)
 		}
-		r = t.figure(row{label: "  of it base + replay", unit: unitMillis, better: lower, sub: true}, func(a *arm) stats.Figure {
+		r = t.figure(row{label: "  of it base + replay", name: "base + replay after " + said, unit: unitMillis, better: lower, sub: true}, func(a *arm) stats.Figure {
 			return meanOf(a.recoveries(t.window, cause), restoreTime, "not restored")
 		})
 		r.stat = meanMark(r.figures)
@@ -114,7 +115,7 @@ func meanMark(figures []stats.Figure) string {
 
 // loadRow is the throughput and whether the source kept its schedule.
 func (t *table) loadRow() {
-	r := t.figure(row{label: "throughput", unit: unitRate, better: higher}, func(a *arm) stats.Figure { return a.throughput(t.window) })
+	r := t.figure(row{label: "throughput", name: "throughput", unit: unitRate, better: higher}, func(a *arm) stats.Figure { return a.throughput(t.window) })
 	var kept, behind []string
 	worst, scheduled := 0.0, false
 	for _, a := range t.arms {
@@ -142,10 +143,10 @@ func (t *table) loadRow() {
 
 // storeRows say what the store was asked for.
 func (t *table) storeRows() {
-	t.figure(row{label: "store requests / ckpt", unit: unitCount, better: lower}, func(a *arm) stats.Figure {
+	t.figure(row{label: "store requests / ckpt", name: "store requests a checkpoint", unit: unitCount, better: lower}, func(a *arm) stats.Figure {
 		return a.perCheckpoint(t.window, func(p *phaseTraffic) int64 { return p.requests })
 	})
-	t.figure(row{label: "bytes written / ckpt", unit: unitBytes, better: lower}, func(a *arm) stats.Figure {
+	t.figure(row{label: "bytes written / ckpt", name: "bytes written a checkpoint", unit: unitBytes, better: lower}, func(a *arm) stats.Figure {
 		return a.perCheckpoint(t.window, func(p *phaseTraffic) int64 { return p.written })
 	})
 }
@@ -155,7 +156,7 @@ func (t *table) cpuRow() {
 	if t.sim {
 		return // nothing is measured: the process is the simulator
 	}
-	r := t.figure(row{label: "CPU, store apart", unit: unitMicros, better: lower}, func(a *arm) stats.Figure {
+	r := t.figure(row{label: "CPU, store apart", name: "CPU a record", unit: unitMicros, better: lower}, func(a *arm) stats.Figure {
 		return a.cpu(t.window, func(s *results.SeriesRow) results.Opt { return s.CPU })
 	})
 	var apart []string

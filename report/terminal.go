@@ -33,9 +33,8 @@ func Terminal(inv *Invocation) string {
 		part.text(&b)
 		b.WriteByte('\n')
 	}
-	n := inv.tally()
 	planned, hit, healed := inv.faultCounts()
-	fmt.Fprintf(&b, "checks   %d pass · %d fail · %d inconclusive", n.pass, n.fail, n.inconclusive)
+	fmt.Fprintf(&b, "checks   %s", inv.tally().text())
 	if planned > 0 {
 		fmt.Fprintf(&b, "          faults %d planned, %d hit, %d healed", planned, hit, healed)
 	}

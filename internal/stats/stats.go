@@ -58,6 +58,21 @@ func Quantile(samples []float64, q float64) Figure {
 	return Figure{Value: v, N: n, Need: need}
 }
 
+// Middle is the median by nearest rank without a minimum of samples: a line to guide the eye in a picture that shows every
+// sample beside it, never a figure on its own.
+func Middle(samples []float64) Figure {
+	f := check(samples)
+	if !f.OK() {
+		return f
+	}
+	v, err := stats.PercentileNearestRank(samples, 50)
+	if err != nil {
+		return None(len(samples), err.Error())
+	}
+	f.Value = v
+	return f
+}
+
 // Mean is the arithmetic mean of the samples. It warns when there are none, or one is no finite number.
 func Mean(samples []float64) Figure {
 	if f := check(samples); !f.OK() {
