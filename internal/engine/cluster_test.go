@@ -151,7 +151,7 @@ func TestStopSourcesEndsTheInputWhereItStands(t *testing.T) {
 
 // TestChaos does what a run does to a job, at random.
 func TestChaos(t *testing.T) {
-	seeds := uint64(30)
+	seeds := uint64(15)
 	if testing.Short() {
 		seeds = 5
 	}
@@ -272,5 +272,31 @@ func TestRealWorld(t *testing.T) {
 		return nil
 	}); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestDiskOutlivesTheWorker: a crash loses what was not synced, and everything when the disk is lost.
+func TestDiskOutlivesTheWorker(t *testing.T) {
+	for _, lose := range []bool{false, true} {
+		simulate(t, 1, func(ctx context.Context, w world.World) {
+			s := newSite(t, w)
+			s.submit(ctx)
+			s.running(ctx)
+			disk := s.e.mu.hosts[1].domain.Disk()
+			if err := disk.WriteFile("kept", []byte("synced")); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.e.KillWorker(ctx, "worker-1", lose); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.e.ReviveWorker(ctx, "worker-1"); err != nil {
+				t.Fatal(err)
+			}
+			names, err := s.e.mu.hosts[1].domain.Disk().List("")
+			if err != nil || (len(names) == 0) != lose {
+				t.Errorf("lose %v: the disk has %v, %v", lose, names, err)
+			}
+			s.finish(ctx)
+		})
 	}
 }

@@ -30,6 +30,7 @@ func (e *Engine) startWorker(h *host) {
 	name, o := h.name, world.DomainOptions{Cores: e.cfg.Workers.Cores}
 	if h.life > 1 {
 		name = fmt.Sprintf("%s#%d", h.name, h.life)
+		o.Disk = h.domain.Disk()
 	}
 	if e.cfg.Folder != "" {
 		o.Folder = filepath.Join(e.cfg.Folder, h.name)

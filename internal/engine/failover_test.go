@@ -30,6 +30,7 @@ func TestWorkerCrashAtEachStage(t *testing.T) {
 		t.Run(point, func(t *testing.T) {
 			simulate(t, 7, func(ctx context.Context, w world.World) {
 				s := newSite(t, w, withChangelog)
+				s.src.total = 1600
 				killed := world.NewLatch(w)
 				armed := s.arm(point, 5, func(ctx context.Context, h failpoint.Hit) error {
 					killed.Open()
@@ -68,6 +69,7 @@ func TestErrorAtEachStage(t *testing.T) {
 		t.Run(point, func(t *testing.T) {
 			simulate(t, 3, func(ctx context.Context, w world.World) {
 				s := newSite(t, w, withChangelog)
+				s.src.total = 1200
 				armed := s.arm(point, 4, func(context.Context, failpoint.Hit) error { return errPlanned })
 				s.submit(ctx)
 				s.finish(ctx)
@@ -286,7 +288,7 @@ func TestFencedLeaderStepsDown(t *testing.T) {
 // TestNextLeaderGoesOn: the coordinator dies at any moment and a new life takes over with the next term, on what the log says. Its
 // ids and attempts are never used again (C1), and no output is lost or repeated.
 func TestNextLeaderGoesOn(t *testing.T) {
-	simulateSeeds(t, 8, func(ctx context.Context, w world.World, t testing.TB) {
+	simulateSeeds(t, 4, func(ctx context.Context, w world.World, t testing.TB) {
 		s := newSite(t, w, withChangelog)
 		s.submit(ctx)
 		s.until(ctx, "three checkpoints", func() bool { return len(s.kinds(history.CheckpointCompleted)) >= 3 })
@@ -323,7 +325,7 @@ func TestNextLeaderGoesOn(t *testing.T) {
 }
 
 func TestStoreErrorsAreOutlived(t *testing.T) {
-	simulateSeeds(t, 10, func(ctx context.Context, w world.World, t testing.TB) {
+	simulateSeeds(t, 5, func(ctx context.Context, w world.World, t testing.TB) {
 		s := newSite(t, w, withChangelog, func(c *Config) { c.Settings.Checkpoint.Timeout = plan.Duration(2 * time.Second) })
 		heal := []func(){
 			s.inj.Add(store.Rule{Name: "lost", Ops: []string{history.OpPut}, Share: 0.2, Status: 500}),
