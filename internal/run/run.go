@@ -79,8 +79,8 @@ type Outcome struct {
 	Digest string
 	// Objects says where kept objects lie.
 	Objects string
-	// Events is the number of events; Records that of source records.
-	Events, Records int64
+	// Events is the number of events, Records that of source records, Choices that of scheduling choices (simulated world).
+	Events, Records, Choices int64
 }
 
 // run is one plan under way.
@@ -150,8 +150,8 @@ func Run(deps Deps, p plan.Plan, dir results.RunDir, o Options) (Outcome, error)
 	if r.store != nil && o.KeepObjects {
 		out.Objects = r.store.location
 	}
-	if p.Simulated() {
-		out.Digest = r.digest()
+	if sim, ok := r.world.(*world.Sim); ok {
+		out.Digest, out.Choices = r.digest(), sim.Choices()
 	}
 	return out, nil
 }
