@@ -62,6 +62,7 @@ type record struct {
 	id              uint64
 	from, to        uint64 // of the log
 	materialization uint64
+	snapshot        *snapshot
 }
 
 // Register implements backend.Keyed.
@@ -117,10 +118,11 @@ func (k *keyed) Completed(ctx context.Context, id, subsumed uint64) error {
 		}
 	}
 	k.records = slices.DeleteFunc(k.records, func(r record) bool {
-		if r.id <= subsumed {
+		over := r.id <= subsumed && !r.snapshot.running.Load() // a savepoint may run on while later checkpoints complete
+		if over {
 			k.subsumedTo = max(k.subsumedTo, r.to)
 		}
-		return r.id <= subsumed
+		return over
 	})
 	return errors.Join(err, k.truncate(ctx))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"statebench.dev/bench/backend"
 	"statebench.dev/bench/internal/failpoint"
@@ -18,6 +19,7 @@ type snapshot struct {
 	fresh     bool // it is the first with this base
 	inherited []backend.ObjectRef
 	ok        bool // a handle was made
+	running   atomic.Bool
 }
 
 // Snapshot implements backend.Keyed: it ends the active change set and pins the log from the base on.
@@ -26,8 +28,9 @@ func (k *keyed) Snapshot(_ context.Context, id uint64) (backend.Snapshot, error)
 	if err != nil {
 		return nil, err
 	}
-	k.records = append(k.records, record{id: id, from: k.cut, to: to, materialization: k.base.id})
 	s := &snapshot{k: k, id: id, from: k.cut, base: k.base, inherited: k.inherited}
+	s.running.Store(true)
+	k.records = append(k.records, record{id: id, from: k.cut, to: to, materialization: k.base.id, snapshot: s})
 	k.base.used = true
 	if k.base.first == 0 {
 		k.base.first, s.fresh = id, true
@@ -65,6 +68,7 @@ func (s *snapshot) Persist(ctx context.Context) (backend.Persisted, error) {
 
 // Release implements backend.Snapshot. Without a handle the log need not keep anything for the checkpoint.
 func (s *snapshot) Release() {
+	s.running.Store(false)
 	if !s.ok {
 		s.k.log.Reset(s.id)
 	}

@@ -126,7 +126,8 @@ type Writer interface {
 	// loses nothing either: the upload goes on without it.
 	Persist(ctx context.Context, from, checkpoint uint64) (Persisted, error)
 	// Confirm tells that checkpoint completed: what it references is the coordinator's from now on. Checkpoints up to subsumed
-	// (0: none) are no longer retained. A checkpoint that was never cut here is ignored.
+	// (0: none) are no longer retained: if the end of one of them was not told, what it references counts as the coordinator's
+	// too. A checkpoint that was never cut here is ignored.
 	Confirm(ctx context.Context, checkpoint, subsumed uint64) error
 	// Reset tells that checkpoint will not complete. Its changes stay and are reused by the next one.
 	Reset(checkpoint uint64)

@@ -197,9 +197,9 @@ func (w *writer) Confirm(ctx context.Context, checkpoint, subsumed uint64) error
 				w.l.doomed = append(w.l.doomed, p.sets[0].part.object.key)
 			}
 			w.unpin(p, true)
-		case p.checkpoint <= subsumed:
+		case p.checkpoint <= subsumed && p.persisted:
 			// Nobody told how it ended: it may have completed, so what it references may be the coordinator's.
-			w.unpin(p, p.persisted)
+			w.unpin(p, true)
 		default:
 			return false
 		}

@@ -49,6 +49,7 @@ func Run(t *testing.T, newLog New) {
 		{"LostConfirmIsNeverDeleted", lostConfirmIsNeverDeleted},
 		{"ResetIsReused", resetIsReused},
 		{"SubsumedUnclearIsNeverDeleted", subsumedUnclearIsNeverDeleted},
+		{"RunningOutlivesSubsumption", runningOutlivesSubsumption},
 		{"CloseLeavesNoOrphan", closeLeavesNoOrphan},
 		{"CloseDuringUpload", closeDuringUpload},
 		{"InFlightLimit", inFlightLimit},

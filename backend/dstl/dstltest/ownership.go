@@ -190,6 +190,25 @@ func subsumedUnclearIsNeverDeleted(h *harness) {
 	h.ok(w.Close())
 }
 
+// runningOutlivesSubsumption: a checkpoint that still runs when later ones are dropped, such as a savepoint, can be persisted.
+func runningOutlivesSubsumption(h *harness) {
+	h.open(dstl.Options{})
+	w := h.writer("count-0")
+	w.random(20)
+	to := w.cut(0, 1)
+	w.random(20)
+	w.checkpoint(to, 2)
+	h.ok(w.Confirm(h.worker.Ctx, 2, 1))
+	w.checkpoint(to, 3)
+	h.ok(w.Confirm(h.worker.Ctx, 3, 2))
+	h.ok(w.Truncate(h.worker.Ctx, 2))
+	p := w.persist(0, 1)
+	w.contiguous(p.Refs, 0, to)
+	w.restores(p.Refs, 0, to)
+	h.ok(w.Confirm(h.worker.Ctx, 1, 0))
+	h.ok(w.Close())
+}
+
 // resetIsReused: the next checkpoint references the segments of an aborted one, which count for it then.
 func resetIsReused(h *harness) {
 	h.open(dstl.Options{})
