@@ -11,6 +11,7 @@ import (
 	"statebench.dev/bench/internal/history"
 	"statebench.dev/bench/internal/plan"
 	"statebench.dev/bench/internal/results"
+	"statebench.dev/bench/internal/world"
 
 	"github.com/zeebo/xxh3"
 )
@@ -73,10 +74,13 @@ func (r *run) verify(ctx context.Context) (err error) {
 	return results.WriteJSON(r.dir.Path(results.OutputFile), r.collect.Result())
 }
 
-// digest is a hash over the history, the object trace, the references and the evidence of the verify phase, each with every field.
-// Verdicts and tables follow from those.
+// digest is a hash over the order of all steps of the simulated world, the history, the object trace, the references and
+// the evidence of the verify phase, each with every field. Verdicts and tables follow from those.
 func (r *run) digest() string {
 	sum := xxh3.New()
+	if sim, ok := r.world.(*world.Sim); ok {
+		_, _ = fmt.Fprintf(sum, "%016x", sim.Digest())
+	}
 	for _, d := range append([]string{r.recorder.Digest(), r.objects.Digest(), r.refs.Digest()}, r.evidence...) {
 		_, _ = sum.WriteString(d)
 	}
