@@ -111,7 +111,7 @@ func (k *checkpoints) deciding() bool {
 // tickCheckpoints ends those that are over their time and triggers those that are due.
 func (c *coordinator) tickCheckpoints(ctx context.Context, now time.Duration) {
 	k := &c.checkpoints
-	c.abortPending(ctx, func(p *pending) bool { return now >= p.deadline }, ReasonExpired, "")
+	c.abortPending(ctx, func(p *pending) bool { return now >= p.deadline }, ReasonExpired, "", false)
 	if len(k.wanted) > 0 && c.hindrance(now, false) == "" {
 		w := k.wanted[0]
 		k.wanted = k.wanted[1:]
@@ -185,7 +185,7 @@ func (c *coordinator) trigger(ctx context.Context, now, planned time.Duration, w
 	c.record(ctx, e)
 	c.toHosts(ctx, a, TriggerCheckpoint{ID: id, At: now})
 	if err := c.pass(ctx, failpoint.CheckpointPendingEnd); err != nil {
-		c.abortPending(ctx, func(q *pending) bool { return q == p }, ReasonDeclined, err.Error())
+		c.abortPending(ctx, func(q *pending) bool { return q == p }, ReasonDeclined, err.Error(), false)
 	}
 }
 
@@ -213,7 +213,7 @@ func (c *coordinator) reserveAhead() {
 }
 
 // abortPending ends those pending checkpoints that which selects, unless they are being decided. Their subtasks are told.
-func (c *coordinator) abortPending(ctx context.Context, which func(*pending) bool, reason, why string) {
+func (c *coordinator) abortPending(ctx context.Context, which func(*pending) bool, reason, why string, injected bool) {
 	var ended []*pending
 	kept := c.checkpoints.pending[:0]
 	for _, p := range c.checkpoints.pending {
@@ -225,7 +225,7 @@ func (c *coordinator) abortPending(ctx context.Context, which func(*pending) boo
 	}
 	c.checkpoints.pending = kept
 	for _, p := range ended {
-		c.aborted(ctx, p, reason, why, false)
+		c.aborted(ctx, p, reason, why, injected)
 	}
 }
 
@@ -260,5 +260,5 @@ func (c *coordinator) decline(ctx context.Context, m Message, b Decline) {
 	if b.Error != "" {
 		why += ": " + b.Error
 	}
-	c.abortPending(ctx, func(p *pending) bool { return p.id == b.Checkpoint }, reason, why)
+	c.abortPending(ctx, func(p *pending) bool { return p.id == b.Checkpoint }, reason, why, b.Injected)
 }

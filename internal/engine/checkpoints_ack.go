@@ -28,7 +28,7 @@ func (c *coordinator) acknowledge(ctx context.Context, m Message, a *Acknowledge
 		return
 	}
 	if err != nil {
-		c.abortPending(ctx, func(q *pending) bool { return q == p }, ReasonAsyncFailure, err.Error())
+		c.abortPending(ctx, func(q *pending) bool { return q == p }, ReasonAsyncFailure, err.Error(), false)
 		return
 	}
 	p.take(ordinal, a)

@@ -50,7 +50,7 @@ func (c *coordinator) decided(ctx context.Context, d ledgerDone) {
 	sizes := p.sizes
 	c.record(ctx, history.Event{Kind: history.CheckpointCompleted, Actor: c.name, Attempt: m.Attempt, Checkpoint: m.ID, Planned: p.planned,
 		Dur: now - p.triggered, Bytes: sizes.Checkpointed, Sizes: &sizes, Positions: p.positions(c.job.partitions)})
-	c.abortPending(ctx, func(q *pending) bool { return q.id < m.ID }, ReasonSubsumed, "")
+	c.abortPending(ctx, func(q *pending) bool { return q.id < m.ID }, ReasonSubsumed, "", false)
 	k.notices = append(k.notices, p)
 	c.subsume(ctx, old)
 	if !k.dropping {

@@ -127,6 +127,7 @@ func (c *coordinator) batchDeleted(ctx context.Context, b batchDeleted) {
 type listing struct {
 	prefixes []string
 	below    uint64 // attempts below this number only
+	term     uint64 // metadata of terms up to this one only: a leader that was replaced without knowing it must not harm the next one
 	final    bool   // nothing of the job runs: only what a retained checkpoint names stays
 	request  *request
 }
@@ -150,12 +151,9 @@ func (c *coordinator) cleanAttempt(ctx context.Context, id uint64) {
 
 // cleanUp does the same for all attempts that are over, for writes of which the outcome was unknown then.
 func (c *coordinator) cleanUp(ctx context.Context, r *request) {
-	l := listing{prefixes: []string{checkpoint.LogPrefix, checkpoint.BasePrefix, checkpoint.MetadataPrefix}, request: r}
-	if a := c.attempt; a != nil {
+	l := listing{prefixes: []string{checkpoint.LogPrefix, checkpoint.BasePrefix, checkpoint.MetadataPrefix}, request: r, below: c.attempts + 1}
+	if a := c.attempt; a != nil && !a.fenced {
 		l.below = a.id
-		if a.fenced {
-			l.below++
-		}
 	}
 	c.cleaning.waits = append(c.cleaning.waits, r)
 	c.list(ctx, l)
@@ -164,6 +162,7 @@ func (c *coordinator) cleanUp(ctx context.Context, r *request) {
 // list lists beside the loop and ends multipart uploads that nobody will complete.
 func (c *coordinator) list(ctx context.Context, l listing) {
 	c.cleaning.open++
+	l.term = c.term
 	c.children.Go(ctx, "list-leftovers", func(ctx context.Context) error {
 		ctx = store.WithInfo(ctx, store.Info{Cause: "clean-up"})
 		found := listed{listing: l}
@@ -204,13 +203,14 @@ func (c *coordinator) listPrefix(ctx context.Context, prefix string, found *list
 	return nil
 }
 
-// covers tells whether an object is to be looked at: not those of an attempt that still writes.
+// covers tells whether an object is to be looked at: not those of an attempt that still writes, nor those of a later leader.
 func (l *listing) covers(key string) bool {
 	if strings.HasPrefix(key, checkpoint.MetadataPrefix) {
-		return true
+		_, term, ok := checkpoint.ParseMetadataKey(key)
+		return ok && term <= l.term
 	}
 	attempt, ok := attemptOf(key)
-	return ok && (l.final || attempt < l.below)
+	return ok && attempt < l.below
 }
 
 // attemptOf is the attempt that wrote an object of a log or a base.
@@ -310,7 +310,7 @@ func (c *coordinator) clear(ctx context.Context) {
 				c.note(ctx, err.Error())
 			}
 		}
-		c.list(ctx, listing{prefixes: []string{checkpoint.LogPrefix, checkpoint.BasePrefix, checkpoint.MetadataPrefix}, final: true})
+		c.list(ctx, listing{prefixes: []string{checkpoint.LogPrefix, checkpoint.BasePrefix, checkpoint.MetadataPrefix}, below: c.attempts + 1, final: true})
 		return
 	}
 	c.over = true

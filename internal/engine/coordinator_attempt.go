@@ -139,7 +139,7 @@ func (c *coordinator) cancel(ctx context.Context, to phase, reason string, say f
 	}
 	say()
 	if !c.zombies() {
-		c.abortPending(ctx, func(*pending) bool { return true }, reason, "")
+		c.abortPending(ctx, func(*pending) bool { return true }, reason, "", false)
 	}
 	for _, h := range a.hosts {
 		if a.awaited[h] {

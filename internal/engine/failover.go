@@ -107,7 +107,8 @@ func (c *coordinator) advance(ctx context.Context, now time.Duration) {
 		}
 		c.fence(ctx)
 		c.cleanAttempt(ctx, c.attempt.id)
-		c.phase, c.until = phaseDelaying, now+plan.D(c.cfg.Settings.RestartDelay)
+		// Without any delay a job that fails at once would never let time pass.
+		c.phase, c.until = phaseDelaying, now+max(plan.D(c.cfg.Settings.RestartDelay), time.Millisecond)
 		if c.cause == causeRescale {
 			c.until = now
 		}

@@ -347,3 +347,32 @@ func TestStoreErrorsAreOutlived(t *testing.T) {
 		s.finish(ctx)
 	})
 }
+
+// TestReplacedLeaderHarmsNothing: a leader that was replaced without knowing it stops and cleans up. What the next one wrote stays.
+func TestReplacedLeaderHarmsNothing(t *testing.T) {
+	simulate(t, 1, func(ctx context.Context, w world.World) {
+		s := newSite(t, w, withChangelog)
+		s.submit(ctx)
+		s.until(ctx, "three checkpoints", func() bool { return len(s.kinds(history.CheckpointCompleted)) == 3 })
+		theirs := []string{checkpoint.MetadataKey(1001, 2)}
+		for _, prefix := range checkpoint.AttemptPrefixes(attemptsPerTerm + 1) {
+			theirs = append(theirs, prefix+"worker-0/1")
+		}
+		for _, key := range theirs {
+			if err := s.mem.Put(ctx, key, []byte("theirs"), store.PutOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.e.CleanUp(ctx); err != nil {
+			t.Error(err)
+		}
+		if err := s.e.Stop(ctx); err != nil {
+			t.Error(err)
+		}
+		for _, key := range theirs {
+			if _, err := s.mem.Stat(ctx, key); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}

@@ -133,6 +133,7 @@ type Decline struct {
 	Index      int
 	Reason     string // ReasonDeclined or ReasonAsyncFailure; anything else counts as declined
 	Error      string // what happened
+	Injected   bool   // a fault of the plan made the error
 }
 
 // CheckpointCompleted tells a worker's subtasks that a checkpoint completed, together with the newest one it subsumed.

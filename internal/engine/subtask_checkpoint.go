@@ -139,7 +139,8 @@ func (p *part) run(ctx context.Context) error {
 // declined tells the leader that the asynchronous part failed, unless it was given up.
 func (p *part) declined(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
-		p.s.loop.a.send(ctx, Decline{Checkpoint: p.ack.Checkpoint, Operator: p.s.node.ID, Index: p.s.d.Index, Reason: ReasonAsyncFailure, Error: err.Error()})
+		p.s.loop.a.send(ctx, Decline{Checkpoint: p.ack.Checkpoint, Operator: p.s.node.ID, Index: p.s.d.Index, Reason: ReasonAsyncFailure, Error: err.Error(),
+			Injected: errors.Is(err, store.ErrInjected)})
 	}
 	return err
 }

@@ -58,7 +58,8 @@ type Endpoint struct {
 	life    uint64
 	domain  *world.Domain // nil for an actor that cannot be killed
 	box     *world.Queue[Message]
-	lost    atomic.Bool // the transport has seen the end of this life
+	lost    atomic.Bool // nothing is sent to or taken from this life any more
+	told    atomic.Bool // that its connection was lost
 	watch   atomic.Bool // gets ConnectionLost messages
 	term    atomic.Uint64
 	attempt atomic.Uint64
@@ -101,7 +102,8 @@ func (t *Transport) Disconnect(name string, life uint64) {
 	t.mu.Lock()
 	e := t.mu.ends[name]
 	var watching []*Endpoint
-	if e != nil && e.life == life && !e.lost.Swap(true) {
+	if e != nil && e.life == life && !e.told.Swap(true) {
+		e.lost.Store(true)
 		for _, o := range t.mu.ends { // order-free: each gets one message in its own mailbox, and there is one watcher a coordinator
 			if o.watch.Load() && !o.lost.Load() {
 				watching = append(watching, o)
