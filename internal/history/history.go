@@ -35,7 +35,7 @@ const (
 	AttemptFailed  Kind = "attempt-failed"  // detected; Error, Text: cause (worker-lost, subtask-failed, rescale, ...), Actor: who
 	AttemptFenced  Kind = "attempt-fenced"  // all its processes have ended or are fenced
 
-	CheckpointTriggered Kind = "checkpoint-triggered" // Checkpoint, Planned; Reason: manual, rescale, ... for one outside the schedule, which has no Planned
+	CheckpointTriggered Kind = "checkpoint-triggered" // Checkpoint, Planned; Text for one outside the schedule, which has no Planned
 	CheckpointSkipped   Kind = "checkpoint-skipped"   // Planned, Reason
 	CheckpointAligned   Kind = "checkpoint-aligned"   // per subtask; Dur: alignment, From: start delay in ns
 	CheckpointSynced    Kind = "checkpoint-synced"    // per subtask; Dur: synchronous part

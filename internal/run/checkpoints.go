@@ -53,7 +53,7 @@ func (t *checkpointTable) observe(e *history.Event) {
 		row := t.row("pending")
 		row.ID = strconv.FormatUint(e.Checkpoint, 10)
 		row.Trigger = results.Some(seconds(e.At))
-		if e.Reason == "" { // outside the schedule: nothing was planned
+		if e.Text == "" { // else it is outside the schedule: nothing was planned
 			row.Planned = results.Some(seconds(e.Planned))
 			row.Late = results.Some(millis(e.At - e.Planned))
 		}

@@ -19,6 +19,7 @@ type disturbances struct {
 	r     *run
 	mu    sync.Mutex
 	list  []*disturbance
+	move  string           // id of the rescale under way, or of the last one
 	moves *world.Group     // rescales under way
 	one   *world.Semaphore // admits one rescale at a time, in the order in which they were due
 }
@@ -172,9 +173,18 @@ func (d *disturbances) rescale(ctx context.Context, s plan.Rescale) {
 			return nil
 		}
 		defer d.one.Release(1)
+		d.mu.Lock()
+		d.move = s.ID
+		d.mu.Unlock()
 		if err := d.r.engine.Rescale(ctx, s.To, s.From); err != nil && ctx.Err() == nil {
 			return fmt.Errorf("%s to %d: %w", s.ID, s.To, err)
 		}
 		return nil
 	})
+}
+
+func (d *disturbances) moving() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.move
 }

@@ -15,6 +15,7 @@ type recoveryTable struct {
 	plan     *plan.Plan
 	out      *results.CSV[results.RecoveryRow]
 	emitted  func() []int64 // per partition: the highest position any attempt reached
+	moving   func() string  // id of the rescale under way
 	phase    string
 	armed    map[string]*history.Event // by fault kind: the newest fault put in force
 	rescale  *history.Event
@@ -30,12 +31,12 @@ type recovery struct {
 	attempt                         uint64
 }
 
-func newRecoveryTable(p *plan.Plan, path string, emitted func() []int64) (*recoveryTable, error) {
+func newRecoveryTable(p *plan.Plan, path string, emitted func() []int64, moving func() string) (*recoveryTable, error) {
 	out, err := results.CreateCSV[results.RecoveryRow](path)
 	if err != nil {
 		return nil, err
 	}
-	return &recoveryTable{plan: p, out: out, emitted: emitted, armed: map[string]*history.Event{}, restored: map[uint64][]int64{}}, nil
+	return &recoveryTable{plan: p, out: out, emitted: emitted, moving: moving, armed: map[string]*history.Event{}, restored: map[uint64][]int64{}}, nil
 }
 
 // observe is called for every stored event in order.
@@ -65,7 +66,7 @@ func (t *recoveryTable) failed(e *history.Event) {
 	switch e.Text {
 	case history.CauseRescale:
 		if t.rescale != nil {
-			r.t0, r.row.ID = t.rescale.At, t.rescale.Actor
+			r.t0, r.row.ID = t.rescale.At, t.moving()
 			t.rescale = nil
 		}
 	case history.CauseWorkerLost:
@@ -112,10 +113,15 @@ func (t *recoveryTable) follow(e *history.Event) {
 		}
 	case history.RestoreLoaded:
 		r.loaded = true
-		r.t3, r.t4 = max(r.t3, e.At), max(r.t4, e.At)
+		if e.At > r.t4 {
+			r.t3, r.t4 = e.At, e.At
+		}
 		r.row.BaseBytes = add(r.row.BaseBytes, e.Bytes)
 	case history.RestoreReplayed:
-		r.t4 = max(r.t4, e.At)
+		// both events of a subtask come when it has restored: the slowest subtask's replay is the end of the whole
+		if e.At >= r.t4 {
+			r.t4, r.t3 = e.At, max(r.t2, e.At-e.Dur)
+		}
 		r.row.DeltaBytes = add(r.row.DeltaBytes, e.Bytes)
 		r.row.Replayed = add(r.row.Replayed, e.Records)
 	case history.OutputFirst:

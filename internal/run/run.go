@@ -178,7 +178,7 @@ func (r *run) openFiles() (err error) {
 	if r.checkpoints, err = newCheckpointTable(r.plan, r.dir.Path(results.CheckpointsFile)); err != nil {
 		return err
 	}
-	if r.recoveries, err = newRecoveryTable(r.plan, r.dir.Path(results.RecoveriesFile), r.highest); err != nil {
+	if r.recoveries, err = newRecoveryTable(r.plan, r.dir.Path(results.RecoveriesFile), r.highest, r.moving); err != nil {
 		return err
 	}
 	r.series, err = results.CreateCSV[results.SeriesRow](r.dir.Path(results.SeriesFile))
@@ -223,6 +223,14 @@ func (r *run) highest() []int64 {
 		return nil
 	}
 	return r.engine.Progress().Highest()
+}
+
+// moving is the id of the rescale under way.
+func (r *run) moving() string {
+	if r.faults == nil {
+		return ""
+	}
+	return r.faults.moving()
 }
 
 // planHash identifies the plan in the history.
