@@ -144,25 +144,32 @@ func (d *disturbances) healAll(ctx context.Context) {
 
 // report records what was not proven; it is called after the heal phase.
 func (d *disturbances) report(ctx context.Context) {
+	for _, x := range d.list {
+		if why := d.missing(x); why != "" {
+			d.r.record(ctx, history.Event{Kind: history.FaultMissed, Fault: x.plan.ID, Text: why})
+		}
+	}
+}
+
+// missing says what was not proven of a fault; empty when nothing is. Nothing is recorded under the lock, which an
+// observer of the recorder takes.
+func (d *disturbances) missing(x *disturbance) (why string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, x := range d.list {
-		why := ""
-		switch {
-		case !x.armed:
-			why = "its trigger never fired"
-		case !x.hit:
-			why = "it fired, but no effect on the system was seen"
-		case !x.healed:
-			why = "its removal was not confirmed"
-		default:
-			continue
-		}
-		if x.err != nil {
-			why += ": " + x.err.Error()
-		}
-		d.r.record(ctx, history.Event{Kind: history.FaultMissed, Fault: x.plan.ID, Text: why})
+	switch {
+	case !x.armed:
+		why = "its trigger never fired"
+	case !x.hit:
+		why = "it fired, but no effect on the system was seen"
+	case !x.healed:
+		why = "its removal was not confirmed"
+	default:
+		return ""
 	}
+	if x.err != nil {
+		why += ": " + x.err.Error()
+	}
+	return why
 }
 
 // rescale changes the parallelism in a process of the run; the trigger's process goes on. One that is due while another
