@@ -20,6 +20,9 @@ func TestConformance(t *testing.T) {
 		{"SmallLimits", changelog.Options{Materialize: 50 * time.Millisecond, Preemptive: 512, InFlight: 256 << 10, BatchDelay: time.Millisecond}},
 		{"NoPreemptive", changelog.Options{Materialize: 30 * time.Millisecond, PreemptiveOff: true, InFlight: 4 << 10}},
 	} {
+		if testing.Short() && c.name == "NoPreemptive" {
+			continue
+		}
 		t.Run(c.name, func(t *testing.T) {
 			c.o.Nested, c.o.NestedName = heap.New(heap.Options{ObjectBytes: 4 << 10}), heap.Name
 			backendtest.Run(t, func(testing.TB) backend.Factory { return changelog.New(c.o) })

@@ -84,6 +84,27 @@ func readBack(h *harness) {
 	h.ok(w.Close())
 }
 
+// narrowReadsLess: who needs few key groups fetches little of a large part.
+func narrowReadsLess(h *harness) {
+	h.open(dstl.Options{PreemptiveOff: true})
+	w := h.writer("count-0")
+	for i := range 4000 {
+		value := make([]byte, 400)
+		for j := range value {
+			value[j] = byte(w.rng.IntN(256))
+		}
+		w.append(dstl.OpPut, backend.Addr{Group: groups.From + keygroup.ID(i%groups.Len()), Key: fmt.Append(nil, i)}, value)
+	}
+	p := w.checkpoint(0, 1)
+	quarter := keygroup.Range{From: groups.From + 2, To: groups.From + 4}
+	v := &replay{state: elements{}}
+	stats, err := h.log.Read(h.worker.Ctx, p.Refs, quarter, v)
+	h.ok(err)
+	h.want(stats.Changes == 1000 && len(v.state) == 1000, "%d changes, %d elements", stats.Changes, len(v.state))
+	h.want(stats.Bytes < p.Bytes/3, "%d of %d bytes fetched for a quarter of the key groups", stats.Bytes, p.Bytes)
+	h.ok(w.Close())
+}
+
 // coalesces: of many changes of a key one is stored.
 func coalesces(h *harness) {
 	h.open(dstl.Options{PreemptiveOff: true})

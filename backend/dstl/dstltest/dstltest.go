@@ -35,6 +35,7 @@ func Run(t *testing.T, newLog New) {
 		{"SequenceNumbers", sequenceNumbers},
 		{"WrongUse", wrongUse},
 		{"ReadBack", readBack},
+		{"NarrowReadsLess", narrowReadsLess},
 		{"Coalesces", coalesces},
 		{"Preemptive", preemptive},
 		{"BatchesWriters", batchesWriters},
