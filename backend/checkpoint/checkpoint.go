@@ -5,10 +5,10 @@
 // before. The log consists of objects that are created only if absent, so of two leaders one loses a sequence number,
 // reads what stands there and steps down.
 //
-// Steps of use: OpenLog, Log.TakeOver, Log.Reserve; for each checkpoint Registry.Register as acknowledgements come in, a
-// put of Encode(metadata) under MetadataKey, Log.Complete, Store.Add, Log.Drop for what was subsumed, and last the deletion of
-// what Registry.UnregisterUnused returns. After a restart of the leader OpenLog finds the completed checkpoints, and
-// Restore fills the registry from their metadata.
+// Steps of use: OpenLog, Log.TakeOver, Log.Reserve; for each checkpoint Registry.Register as acknowledgements come in, a put of
+// Encode(metadata) under MetadataKey, Log.Complete, CompletedStore.Add and Registry.Complete, Log.Drop for what was subsumed,
+// and last the deletion of what Registry.UnregisterUnused returns. After a restart of the leader OpenLog finds the retained
+// checkpoints, Read their metadata, and Registry.Complete, once for each, fills the registry again.
 package checkpoint
 
 import (
