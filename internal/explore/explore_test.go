@@ -38,7 +38,7 @@ func deps() run.Deps {
 }
 
 // resolved completes the workload's options.
-func resolved(t *testing.T, p plan.Plan) plan.Plan {
+func resolved(t testing.TB, p plan.Plan) plan.Plan {
 	t.Helper()
 	kind, err := catalog.Workloads().Find(p.Workload.Name)
 	if err != nil {
@@ -53,15 +53,20 @@ func resolved(t *testing.T, p plan.Plan) plan.Plan {
 // execute runs and judges one plan in a folder of its own.
 func execute(t *testing.T, p plan.Plan, o run.Options) (out run.Outcome, verdicts []results.Verdict, rd results.RunDir) {
 	t.Helper()
+	return executeWith(t, deps(), p, o)
+}
+
+func executeWith(t *testing.T, d run.Deps, p plan.Plan, o run.Options) (out run.Outcome, verdicts []results.Verdict, rd results.RunDir) {
+	t.Helper()
 	folder, err := os.MkdirTemp("", "explore-")
 	if err == nil {
 		rd, err = results.Dir(folder).CreateRun("run-1")
 	}
 	if err == nil {
-		out, err = run.Run(deps(), p, rd, o)
+		out, err = run.Run(d, p, rd, o)
 	}
 	if err == nil {
-		verdicts, err = run.Judge(deps(), results.Dir(folder), "run-1", catalog.Checks())
+		verdicts, err = run.Judge(d, results.Dir(folder), "run-1", catalog.Checks())
 	}
 	if err != nil {
 		t.Errorf("%s: %v", p.Scenario, err)

@@ -30,24 +30,41 @@ func Faults() []string {
 	return []string{"worker-crash", "task-error", "store-errors", "store-latency"}
 }
 
-// Seconds of virtual time of a plan's phases.
-const (
-	warmSeconds  = 6
-	chaosSeconds = 56
-	quietSeconds = 8 // at the end of the chaos, without a trigger
+// length is how long the phases of a plan are, in seconds.
+type length struct {
+	warm, chaos int
+	quiet       int // at the end of the chaos, without a trigger
+	passages    int // stages are placed at one of the first so many passages
+	faultMost   float64
+}
+
+var (
+	simulated = length{warm: 6, chaos: 56, quiet: 8, passages: 8, faultMost: 5} // read-only: the lengths are constants
+	wallClock = length{warm: 2, chaos: 16, quiet: 4, passages: 3, faultMost: 2} // read-only: the lengths are constants
 )
 
 // generator draws one plan.
 type generator struct {
 	n int
+	l length
 	r *rand.Rand
 	p plan.Plan
 }
 
 // Generate returns plan number n, n >= 0, for the simulated world: at least 60 seconds of virtual time, at least two
 // faults and one rescale. Even numbers are changelog-off, odd ones changelog-on.
-func Generate(n int) plan.Plan {
-	g := &generator{n: n, r: seed.Stream(uint64(n), "explore/plan")}
+func Generate(n int) plan.Plan { return generate(n, simulated) }
+
+// GenerateReal returns plan number n for the real world, on the given store: the same draws in about 20 seconds.
+func GenerateReal(n int, store string) plan.Plan {
+	p := generate(n, wallClock)
+	p.World, p.Store.Kind = "real", store
+	p.Scenario = fmt.Sprintf("explore-real-%d", n)
+	return p
+}
+
+func generate(n int, l length) plan.Plan {
+	g := &generator{n: n, l: l, r: seed.Stream(uint64(n), "explore/plan")}
 	g.shape()
 	g.phases()
 	g.disturb()
@@ -104,8 +121,8 @@ func (g *generator) options() json.RawMessage {
 func (g *generator) phases() {
 	rate := int64(g.p.Workload.Rate)
 	g.p.Phases = []plan.Phase{
-		{Name: "warm", Records: rate * warmSeconds},
-		{Name: "chaos", Records: rate * chaosSeconds},
+		{Name: "warm", Records: rate * int64(g.l.warm)},
+		{Name: "chaos", Records: rate * int64(g.l.chaos)},
 		{Name: "heal", Until: plan.UntilRecovered, Within: seconds(120)},
 		{Name: "drain", Until: plan.UntilDrained, Within: seconds(120), GCGrace: seconds(2)},
 		{Name: "verify", Until: plan.UntilVerified, Within: seconds(120)},
@@ -133,12 +150,12 @@ func (g *generator) disturb() {
 
 // atStage fires at an early passage of the stage. Each checkpoint passes the coordinator's stages once.
 func (g *generator) atStage(stage string) plan.Trigger {
-	return plan.Trigger{Event: stage, Count: 1 + g.r.IntN(8), Since: "phase"}
+	return plan.Trigger{Event: stage, Count: 1 + g.r.IntN(g.l.passages), Since: "phase"}
 }
 
 func (g *generator) anywhere() plan.Trigger {
 	rate := g.p.Workload.Rate
-	at := 1 + g.r.Float64()*(chaosSeconds-quietSeconds-1)
+	at := 1 + g.r.Float64()*float64(g.l.chaos-g.l.quiet-1)
 	switch g.r.IntN(3) {
 	case 0:
 		d := seconds(at)
@@ -147,11 +164,11 @@ func (g *generator) anywhere() plan.Trigger {
 		n := int64(at * rate)
 		return plan.Trigger{Record: &n}
 	}
-	return plan.Trigger{Event: pick(g.r, "checkpoint-completed", "checkpoint-triggered", "sink-committed", "checkpoint-acked"), Count: 1 + g.r.IntN(15), Since: "phase"}
+	return plan.Trigger{Event: pick(g.r, "checkpoint-completed", "checkpoint-triggered", "sink-committed", "checkpoint-acked"), Count: 1 + g.r.IntN(2*g.l.passages-1), Since: "phase"}
 }
 
 func (g *generator) fault(kind string, at plan.Trigger) {
-	f := plan.Fault{ID: fmt.Sprintf("fault-%d", len(g.p.Faults)+1), Kind: kind, Phase: "chaos", At: at, For: seconds(1 + 4*g.r.Float64())}
+	f := plan.Fault{ID: fmt.Sprintf("fault-%d", len(g.p.Faults)+1), Kind: kind, Phase: "chaos", At: at, For: seconds(1 + (g.l.faultMost-1)*g.r.Float64())}
 	switch kind {
 	case "worker-crash":
 		f.Where = "worker/any"
@@ -161,11 +178,11 @@ func (g *generator) fault(kind string, at plan.Trigger) {
 	case "store-errors":
 		f.Where = "store"
 		f.With = object("op", pick(g.r, "put", "put|get|list", "put|delete"), "share", pick(g.r, "40%", "60%", "90%"), "status", pick(g.r, 500, 503))
-		f.For = seconds(3 + 4*g.r.Float64())
+		f.For = seconds(3 + (g.l.faultMost-1)*g.r.Float64())
 	case "store-latency":
 		f.Where = "store"
 		f.With = object("op", pick(g.r, "put", "put|get"), "delay", pick(g.r, "50ms", "400ms", "1500ms"), "jitter", pick(g.r, "10ms", "500ms"))
-		f.For = seconds(2 + 4*g.r.Float64())
+		f.For = seconds(2 + (g.l.faultMost-1)*g.r.Float64())
 	}
 	g.p.Faults = append(g.p.Faults, f)
 }
