@@ -151,6 +151,10 @@ func (c *coordinator) cleanAttempt(ctx context.Context, id uint64) {
 
 // cleanUp does the same for all attempts that are over, for writes of which the outcome was unknown then.
 func (c *coordinator) cleanUp(ctx context.Context, r *request) {
+	if c.zombies() {
+		r.answer(0, nil)
+		return
+	}
 	l := listing{prefixes: []string{checkpoint.LogPrefix, checkpoint.BasePrefix, checkpoint.MetadataPrefix}, request: r, below: c.attempts + 1}
 	if a := c.attempt; a != nil && !a.fenced {
 		l.below = a.id

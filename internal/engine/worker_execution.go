@@ -86,7 +86,7 @@ func (a *execution) start() error {
 // bucket is the run's store, usable as long as the attempt is not cancelled and the worker lives.
 func (a *execution) bucket() store.Bucket {
 	if a.w.cfg.Failpoints.Mutant(mutantAcceptZombie) {
-		return a.w.cfg.Bucket
+		return zombieBucket{a.w.cfg.Bucket, a.w.cfg.World}
 	}
 	return store.WithFence(a.w.cfg.Bucket, func(context.Context) error {
 		if a.ctx.Err() != nil {

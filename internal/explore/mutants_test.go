@@ -12,14 +12,18 @@ import (
 	"time"
 
 	"statebench.dev/bench/internal/catalog"
+	"statebench.dev/bench/internal/explore"
 	"statebench.dev/bench/internal/failpoint"
 	"statebench.dev/bench/internal/plan"
 	"statebench.dev/bench/internal/results"
 	"statebench.dev/bench/internal/run"
 )
 
-// maxSeeds bounds the seeds that are tried to kill a mutant.
-const maxSeeds = 12
+// Bounds on the plans that are tried to find a planted bug: seeds of the plan made for it, and random plans.
+const (
+	maxSeeds = 12
+	maxPlans = 20
+)
 
 // mutant is a planted bug, the plan under which it matters, and the checks that must fail then.
 type mutant struct {
@@ -110,43 +114,72 @@ func failed(verdicts []results.Verdict) (ids []string) {
 	return ids
 }
 
-// TestMutantsAreKilled plants each bug in a run that passes without it, and prints which checks find it.
+// find is how a planted bug was found: by which checks, and with the how manieth plan.
+type find struct {
+	checks map[string]bool
+	seeds  int
+	random int // among random plans; 0: not tried
+}
+
+// TestMutantsAreKilled plants each bug in runs that pass without it, and prints which checks find it: in the plan made for
+// it, where the named ones must, and in random plans, where any may.
 func TestMutantsAreKilled(t *testing.T) {
 	if !failpoint.MutantsBuilt {
 		t.Fatal("planted bugs are not compiled in")
 	}
-	seeds := map[string]int{}
-	killed := map[string]map[string]bool{}
+	found := map[string]*find{}
 	for _, m := range mutants() {
-		killed[m.name] = map[string]bool{}
+		f := &find{checks: map[string]bool{}}
+		found[m.name] = f
 		t.Run(m.name, func(t *testing.T) {
-			for n := 1; n <= maxSeeds; n++ {
-				p := small(uint64(n))
-				m.disturb(&p)
-				p = resolved(t, p)
-				out, verdicts, rd := execute(t, p, run.Options{})
-				if problem := describe(out, verdicts); problem != "" {
-					t.Fatalf("seed %d, without the bug: %s", n, problem)
-				}
-				discard(t, p, rd, false)
-				out, verdicts, rd = execute(t, p, run.Options{Mutants: []string{m.name}})
-				bad := failed(verdicts)
-				for _, id := range bad {
-					killed[m.name][id] = true
-				}
-				if testing.Verbose() {
-					t.Logf("seed %d: %s", n, describe(out, verdicts))
-				}
-				discard(t, p, rd, false)
-				if !slices.ContainsFunc(m.must, func(id string) bool { return !slices.Contains(bad, id) }) {
-					seeds[m.name] = n
-					return
-				}
+			f.seeds = m.kill(t, f)
+			if !testing.Short() {
+				f.random = m.meet(t)
 			}
-			t.Errorf("%d seeds, and %v did not all fail at once; there failed %v", maxSeeds, m.must, keys(killed[m.name]))
 		})
 	}
-	t.Log("\n" + table(killed, seeds))
+	t.Log("\n" + table(found))
+}
+
+// kill returns the first seed with which all checks that must fail do.
+func (m *mutant) kill(t *testing.T, f *find) int {
+	for n := 1; n <= maxSeeds; n++ {
+		p := small(uint64(n))
+		m.disturb(&p)
+		p = resolved(t, p)
+		if problem := describe(judged(t, p)); problem != "" {
+			t.Fatalf("seed %d, without the bug: %s", n, problem)
+		}
+		_, verdicts := judged(t, p, m.name)
+		bad := failed(verdicts)
+		for _, id := range bad {
+			f.checks[id] = true
+		}
+		if !slices.ContainsFunc(m.must, func(id string) bool { return !slices.Contains(bad, id) }) {
+			return n
+		}
+	}
+	t.Errorf("%d seeds, and %v did not all fail at once; there failed %v", maxSeeds, m.must, keys(f.checks))
+	return 0
+}
+
+// meet returns how many random plans it takes until one of the checks fails that must.
+func (m *mutant) meet(t *testing.T) int {
+	for n := range maxPlans {
+		p := resolved(t, explore.Generate(2*n+1)) // an odd one has the changelog on
+		if _, verdicts := judged(t, p, m.name); slices.ContainsFunc(failed(verdicts), func(id string) bool { return slices.Contains(m.must, id) }) {
+			return n + 1
+		}
+	}
+	t.Errorf("%d random plans, and none of %v failed", maxPlans, m.must)
+	return 0
+}
+
+// judged carries a plan out with planted bugs, judges it and removes what it left.
+func judged(t *testing.T, p plan.Plan, bugs ...string) (run.Outcome, []results.Verdict) {
+	out, verdicts, rd := execute(t, p, run.Options{Mutants: bugs})
+	discard(t, p, rd, false)
+	return out, verdicts
 }
 
 func keys(set map[string]bool) (ids []string) {
@@ -158,28 +191,29 @@ func keys(set map[string]bool) (ids []string) {
 	return ids
 }
 
-// table shows which checks found which planted bug: X where that is demanded, x where it happened.
-func table(killed map[string]map[string]bool, seeds map[string]int) string {
+// table shows which checks found which planted bug: X where that is demanded, x where it happened besides.
+func table(found map[string]*find) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprint(w, "mutant")
+	fmt.Fprint(w, "planted bug")
 	for _, c := range catalog.Checks() {
 		fmt.Fprint(w, "\t", c.ID)
 	}
-	fmt.Fprint(w, "\tseeds\n")
+	fmt.Fprint(w, "\tseeds\trandom plans\n")
 	for _, m := range mutants() {
+		f := found[m.name]
 		fmt.Fprint(w, m.name)
 		for _, c := range catalog.Checks() {
+			mark := "."
 			switch {
-			case killed[m.name][c.ID] && slices.Contains(m.must, c.ID):
-				fmt.Fprint(w, "\tX")
-			case killed[m.name][c.ID]:
-				fmt.Fprint(w, "\tx")
-			default:
-				fmt.Fprint(w, "\t.")
+			case f.checks[c.ID] && slices.Contains(m.must, c.ID):
+				mark = "X"
+			case f.checks[c.ID]:
+				mark = "x"
 			}
+			fmt.Fprint(w, "\t", mark)
 		}
-		fmt.Fprint(w, "\t", seeds[m.name], "\n")
+		fmt.Fprintf(w, "\t%d\t%d\n", f.seeds, f.random)
 	}
 	_ = w.Flush()
 	return b.String()

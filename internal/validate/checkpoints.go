@@ -124,7 +124,8 @@ func (j *restorable) Finish() Verdict {
 // fencing is C4: what belongs to a fenced attempt, a dead worker or a replaced leader changes nothing.
 type fencing struct {
 	c        *Case
-	attempt  uint64
+	attempt  uint64            // the newest that was started
+	over     uint64            // the newest that failed
 	trigger  map[uint64]uint64 // checkpoint -> attempt that it was triggered in
 	taken    int
 	downs    map[string][]down
@@ -145,12 +146,18 @@ func (j *fencing) Observe(e *history.Event) {
 			j.f.add(e.N, "attempt %d was started after attempt %d", e.Attempt, j.attempt)
 		}
 		j.attempt = e.Attempt
+	case history.AttemptFailed:
+		j.over = max(j.over, e.Attempt)
 	case history.CheckpointTriggered:
 		j.trigger[e.Checkpoint] = e.Attempt
 	case history.CheckpointAckTaken:
 		j.taken++
-		if e.Reason == "" && e.Attempt < j.attempt {
+		switch {
+		case e.Reason != "":
+		case e.Attempt < j.attempt:
 			j.f.add(e.N, "the coordinator took %s's acknowledgement of checkpoint %d from attempt %d while attempt %d was the newest", e.Actor, e.Checkpoint, e.Attempt, j.attempt)
+		case e.Attempt <= j.over:
+			j.f.add(e.N, "the coordinator took %s's acknowledgement of checkpoint %d from attempt %d after that had failed", e.Actor, e.Checkpoint, e.Attempt)
 		}
 	case history.CheckpointCompleted:
 		if a, known := j.trigger[e.Checkpoint]; known && a < j.attempt {
@@ -161,16 +168,23 @@ func (j *fencing) Observe(e *history.Event) {
 	}
 }
 
-// Request looks for writes that a worker began after its death: the fence must have kept them from the store.
+// Request looks for writes of a worker that took effect after its death. One that was under way may do so in the real world,
+// where nobody can call it back; in the simulated one its process ends inside it, and it never has an end of its own.
 func (j *fencing) Request(q *history.Request) {
 	j.requests++
 	if q.Applied == history.AppliedNo || (q.Op != history.OpPut && q.Op != history.OpDelete) {
 		return
 	}
+	end := q.Start + q.Duration
 	for _, d := range j.downs[q.Who] {
-		if q.Attempt > 0 && q.Attempt <= d.attempt && q.Start > d.at {
+		switch {
+		case q.Attempt == 0 || q.Attempt > d.attempt:
+		case q.Start > d.at:
 			j.f.add(0, "request %d: %s of %s by %s in attempt %d began at %v, after the worker had died at %v, and took effect",
 				q.Seq, q.Op, q.Key, q.Who, q.Attempt, q.Start, d.at)
+		case end > d.at && !q.Open && j.c.Plan.Simulated():
+			j.f.add(0, "request %d: %s of %s by %s in attempt %d ended at %v as if the worker had not died at %v, and took effect",
+				q.Seq, q.Op, q.Key, q.Who, q.Attempt, end, d.at)
 		}
 	}
 }

@@ -125,7 +125,8 @@ func (j *dangling) written(f *findings, n int64, id uint64, o checkpoint.ObjectU
 		return
 	}
 	for _, p := range x.puts {
-		if p.bytes == o.Bytes && p.crc == o.CRC32C && (p.end <= at || p.unknown) {
+		// one of unknown outcome may have had its effect as soon as it began
+		if p.bytes == o.Bytes && p.crc == o.CRC32C && (p.end <= at || p.unknown && p.start <= at) {
 			return
 		}
 	}
@@ -144,16 +145,18 @@ func (j *dangling) gone(f *findings, n int64, id uint64, key string, at time.Dur
 	}
 	for _, d := range x.deletes {
 		// at the very time of completion the next one may complete too, and drop this one: F5 judges that
-		if d.end < at && !d.unknown && !putAgain(x, d.end, at) {
+		if d.end < at && !d.unknown && !putAgain(x, d, at) {
 			f.add(n, "checkpoint %d completed at %v and names %s, which was deleted at %v (request %d by %s)", id, at, key, d.start, d.seq, d.who)
 			return
 		}
 	}
 }
 
-func putAgain(x *object, from, to time.Duration) bool {
+// putAgain tells whether the object was put between a deletion and a time. Without latency all of it may happen at one time,
+// so what came first is told by the number.
+func putAgain(x *object, d effect, to time.Duration) bool {
 	for _, p := range x.puts {
-		if p.start >= from && p.end <= to {
+		if p.seq > d.seq && p.start >= d.end && p.end <= to {
 			return true
 		}
 	}
