@@ -47,6 +47,12 @@ type wanted struct {
 	done func(ctx context.Context, id uint64, err error)
 }
 
+// storedAt says where a part of an object that handles name is stored.
+type storedAt struct {
+	key    string
+	offset int64
+}
+
 // pending is a checkpoint between its trigger and its end.
 type pending struct {
 	id        uint64
@@ -58,7 +64,8 @@ type pending struct {
 	left      int
 	states    []checkpoint.SubtaskState
 	sizes     history.Sizes
-	deciding  bool // all have acknowledged: the log decides now
+	parts     map[storedAt]struct{} // named so far: after a rescale several subtasks name the same one, each for its key groups
+	deciding  bool                  // all have acknowledged: the log decides now
 	wanted    *wanted
 }
 
@@ -173,6 +180,7 @@ func (c *coordinator) trigger(ctx context.Context, now, planned time.Duration, w
 	p := &pending{
 		id: id, attempt: a, planned: planned, triggered: now, deadline: world.Never, wanted: w, left: len(a.running),
 		acked: make([]bool, len(a.running)), states: make([]checkpoint.SubtaskState, len(a.running)),
+		parts: map[storedAt]struct{}{},
 	}
 	if t := plan.D(k.settings.Timeout); t > 0 {
 		p.deadline = now + t

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"statebench.dev/bench/backend"
 	"statebench.dev/bench/backend/checkpoint"
 	"statebench.dev/bench/internal/failpoint"
 	"statebench.dev/bench/internal/history"
@@ -89,9 +90,10 @@ func (p *pending) take(ordinal int, a *Acknowledge) {
 	s.Materialized += a.Persisted.Materialized
 	s.Objects += int64(a.Persisted.Objects)
 	if h := a.State.Keyed; h != nil {
-		s.Base += h.BaseBytes()
-		s.Delta += h.DeltaBytes()
-		s.Full += h.FullBytes()
+		base, delta := p.distinct(h.Base), p.distinct(h.Delta)
+		s.Base += base
+		s.Delta += delta
+		s.Full += base + delta
 	}
 	for _, t := range []struct {
 		most *time.Duration
@@ -99,6 +101,19 @@ func (p *pending) take(ordinal int, a *Acknowledge) {
 	}{{&s.StartDelay, a.StartDelay}, {&s.Align, a.Align}, {&s.Sync, a.Sync}, {&s.Async, a.Async}} {
 		*t.most = max(*t.most, t.is)
 	}
+}
+
+// distinct is the size of those parts that no subtask has named before in this checkpoint.
+func (p *pending) distinct(refs []backend.ObjectRef) (bytes int64) {
+	for i := range refs {
+		if at := (storedAt{refs[i].Key, refs[i].Offset}); refs[i].Length > 0 {
+			if _, known := p.parts[at]; !known {
+				p.parts[at] = struct{}{}
+				bytes += refs[i].Length
+			}
+		}
+	}
+	return bytes
 }
 
 // positions is where every source partition stands in the checkpoint.

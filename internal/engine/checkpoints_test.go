@@ -11,6 +11,7 @@ import (
 	"statebench.dev/bench/backend/store"
 	"statebench.dev/bench/internal/failpoint"
 	"statebench.dev/bench/internal/history"
+	"statebench.dev/bench/internal/keygroup"
 	"statebench.dev/bench/internal/plan"
 	"statebench.dev/bench/internal/world"
 )
@@ -152,6 +153,23 @@ func TestCompletedEventAddsUp(t *testing.T) {
 			t.Errorf("metadata %+v", m)
 		}
 	})
+}
+
+// TestPartsNamedTwiceCountOnce: after a rescale several subtasks name the same part, each for its key groups.
+func TestPartsNamedTwiceCountOnce(t *testing.T) {
+	ref := func(key string, offset, length int64, from, to keygroup.ID) backend.ObjectRef {
+		return backend.ObjectRef{Key: key, Offset: offset, Length: length, Groups: keygroup.Range{From: from, To: to}}
+	}
+	p := &pending{acked: make([]bool, 2), states: make([]checkpoint.SubtaskState, 2), left: 2, parts: map[storedAt]struct{}{}}
+	for i, h := range []backend.StateHandle{
+		{Base: []backend.ObjectRef{ref("a", 0, 100, 0, 4), ref("b", 0, 7, 0, 4)}, Delta: []backend.ObjectRef{ref("l", 0, 10, 0, 4)}},
+		{Base: []backend.ObjectRef{ref("a", 0, 100, 4, 6), ref("a", 0, 100, 6, 8), ref("a", 100, 50, 6, 8)}, Delta: []backend.ObjectRef{ref("l", 10, 1, 4, 8)}},
+	} {
+		p.take(i, &Acknowledge{State: checkpoint.SubtaskState{Keyed: &h}})
+	}
+	if z := p.sizes; z.Base != 157 || z.Delta != 11 || z.Full != 168 {
+		t.Errorf("sizes %+v", z)
+	}
 }
 
 // TestA13DeletesDoNotDelayCheckpoints: thousands of objects die with one checkpoint while a delete takes 100 ms, and the next checkpoints start and

@@ -121,6 +121,8 @@ type Event struct {
 }
 
 // Sizes are the byte figures of a checkpoint or of one subtask's share of it; results/README.md defines them.
+// Base, Delta and their sum Full count every stored part that the handles name once, though several subtasks may name it
+// after a rescale: the bytes of distinct parts, all that a restore of this checkpoint has to read at most.
 type Sizes struct {
 	Checkpointed int64         `json:"checkpointed"`
 	Full         int64         `json:"full"`

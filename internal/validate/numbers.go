@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"statebench.dev/bench/backend/checkpoint"
 	"statebench.dev/bench/internal/history"
 	"statebench.dev/bench/internal/results"
 )
@@ -26,6 +25,7 @@ type numbers struct {
 type bytesAdded struct {
 	base, log int64
 	logs      int64 // number of log objects
+	named     int64 // bytes of all objects that the checkpoint names
 }
 
 // framing bounds what a log object holds besides the parts that handles name: its head, its index and its foot.
@@ -33,9 +33,16 @@ const framing = 64 << 10
 
 func newNumbers(c *Case) *numbers {
 	j := &numbers{c: c, triggered: map[uint64]*history.Event{}, ended: map[uint64]*history.Event{}, added: map[uint64]bytesAdded{}}
-	each(c.Refs, func(r checkpoint.RefsChange, _ map[string]checkpoint.ObjectUse) {
+	sizes, all := map[string]int64{}, int64(0)
+	for _, r := range c.Refs {
 		var b bytesAdded
+		for _, k := range r.Dropped {
+			all -= sizes[k]
+			delete(sizes, k)
+		}
 		for _, o := range r.Added {
+			all += o.Bytes - sizes[o.Key]
+			sizes[o.Key] = o.Bytes
 			switch {
 			case strings.HasPrefix(o.Key, "base/"):
 				b.base += o.Bytes
@@ -44,18 +51,20 @@ func newNumbers(c *Case) *numbers {
 				b.logs++
 			}
 		}
+		b.named = all
 		j.added[r.Checkpoint] = b
-	})
+	}
 	return j
 }
 
 func (j *numbers) Observe(e *history.Event) {
-	c := *e
 	switch e.Kind {
 	case history.CheckpointTriggered:
+		c := *e // within the case: a copy of every event would be most of what this check costs
 		j.triggered[e.Checkpoint] = &c
 		j.order = append(j.order, e.Checkpoint)
 	case history.CheckpointCompleted, history.CheckpointAborted:
+		c := *e
 		j.ended[e.Checkpoint] = &c
 	case history.CheckpointSkipped:
 		j.skipped++
@@ -120,10 +129,13 @@ func (j *numbers) completed(id uint64, row results.CheckpointRow, sizes bool) {
 		int64(row.Base.Value) != s.Base || int64(row.Delta.Value) != s.Delta || int64(row.Preemptive.Value) != s.Preemptive || int64(row.Objects.Value) != s.Objects {
 		j.f.add(e.N, "checkpoint %d: byte figures in %s differ from the history", id, results.CheckpointsFile)
 	}
+	b := j.added[id]
+	if s.Full > b.named {
+		j.f.add(e.N, "checkpoint %d reports a full size of %d, all objects it names have %d", id, s.Full, b.named)
+	}
 	if !sizes {
 		return
 	}
-	b := j.added[id]
 	if !j.c.Plan.Backend.Changelog.Enabled {
 		if s.Checkpointed != b.base {
 			j.f.add(e.N, "checkpoint %d reports %d bytes checkpointed, the objects it added have %d", id, s.Checkpointed, b.base)
