@@ -58,14 +58,30 @@ func (c *CSV[T]) Close() error {
 	return errors.Join(c.err, c.out.Error(), c.file.Close())
 }
 
-// ReadCSV reads all rows of path; a header or cell that does not fit wraps ErrDamaged and names the line.
+// lastByte remembers the last byte read: a file that was cut may well end inside a cell and still have all columns.
+type lastByte struct {
+	in   io.Reader
+	last byte
+}
+
+func (l *lastByte) Read(p []byte) (int, error) {
+	n, err := l.in.Read(p)
+	if n > 0 {
+		l.last = p[n-1]
+	}
+	return n, err
+}
+
+// ReadCSV reads all rows of path; a header or cell that does not fit, and a last line without an end, wrap ErrDamaged and
+// name the line.
 func ReadCSV[T any](path string) ([]T, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, damaged(path, 0, err)
 	}
 	defer f.Close()
-	r := csv.NewReader(f)
+	end := &lastByte{in: f}
+	r := csv.NewReader(end)
 	want := header[T]()
 	got, err := r.Read()
 	if err != nil {
@@ -83,6 +99,9 @@ func ReadCSV[T any](path string) ([]T, error) {
 	for line := int64(2); ; line++ {
 		cells, err := r.Read()
 		if errors.Is(err, io.EOF) {
+			if end.last != '\n' {
+				return nil, damaged(path, line-1, errors.New("last line is cut"))
+			}
 			return rows, nil
 		}
 		if err != nil {
