@@ -42,7 +42,7 @@ func shownRuns(all []*arm) (runs []*Run) {
 func (r *Run) durations() (d durations) {
 	byPhase := map[string][]float64{}
 	for _, c := range r.Checkpoints {
-		p := point{c.Trigger.Value, c.Duration.Value}
+		p := point{sane(c.Trigger.Value), sane(c.Duration.Value)}
 		switch {
 		case c.Status == completed && c.Trigger.Set && c.Duration.Set:
 			d.completed++
@@ -55,7 +55,7 @@ func (r *Run) durations() (d durations) {
 		case c.Status == aborted && c.Trigger.Set && c.Duration.Set:
 			d.aborted = append(d.aborted, p)
 		case c.Status == skipped && c.Planned.Set:
-			d.skipped = append(d.skipped, c.Planned.Value)
+			d.skipped = append(d.skipped, sane(c.Planned.Value))
 		}
 	}
 	for _, ph := range r.story.phases {

@@ -5,6 +5,7 @@ import (
 	"image/color"
 	"strings"
 
+	"statebench.dev/bench/internal/history"
 	"statebench.dev/bench/internal/results"
 
 	"gonum.org/v1/plot"
@@ -123,13 +124,21 @@ func recoveryChart(inv *Invocation) *figure {
 	for i := range list {
 		total = max(total, length(&list[i].row))
 	}
-	caption := []string{plural(len(list)+left, "recovery")}
-	caption[0] = strings.Replace(caption[0], "recoverys", "recoveries", 1)
+	caption := []string{"1 recovery"}
+	if n := len(list) + left; n != 1 {
+		caption[0] = formatCount(int64(n)) + " recoveries"
+	}
 	if left > 0 {
 		caption = append(caption, fmt.Sprintf("the first %d shown", maxBars))
 	}
 	if d := inv.Manifest.Detection; d != "" {
 		caption = append(caption, "detection: "+oneLine(d))
+	}
+	for i := range list {
+		if list[i].row.Cause == history.CauseRescale {
+			caption = append(caption, "a rescale's detect is the wait for its checkpoint")
+			break
+		}
 	}
 	f.caption = strings.Join(append([]string{inv.head()}, caption...), " · ")
 	if len(list) == 0 {
@@ -161,7 +170,7 @@ func barTicks(list []bar, height float64) plot.ConstantTicks {
 func length(r *results.RecoveryRow) (ms float64) {
 	for _, s := range segments() {
 		if v := s.of(r); v.Set && v.Value > 0 {
-			ms += v.Value
+			ms += sane(v.Value)
 		}
 	}
 	return ms
@@ -184,8 +193,8 @@ func drawBars(c draw.Canvas, p *plot.Plot, list []bar, height float64, sim bool)
 			if !v.Set || v.Value <= 0 {
 				continue
 			}
-			c.FillPolygon(s.colour, box(tx(at), bottom, tx(at+v.Value), top))
-			at += v.Value
+			c.FillPolygon(s.colour, box(tx(at), bottom, tx(at+sane(v.Value)), top))
+			at += sane(v.Value)
 		}
 		c.FillPolygon(b.colour, box(c.Min.X-4, bottom, c.Min.X-0.5, top))
 		c.FillText(lettering(8.5, dim(), false), vg.Point{X: c.Min.X + 2, Y: bottom - 9.5}, barText(&b.row, sim))

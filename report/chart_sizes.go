@@ -19,7 +19,7 @@ type sizes struct {
 func (r *Run) sizes() (s sizes) {
 	add := func(to *[]point, c *results.CheckpointRow, v results.Opt) {
 		if v.Set {
-			*to = append(*to, point{c.Trigger.Value, v.Value})
+			*to = append(*to, point{sane(c.Trigger.Value), sane(v.Value)})
 		}
 	}
 	for i := range r.Checkpoints {
@@ -34,7 +34,7 @@ func (r *Run) sizes() (s sizes) {
 	end := runTime([]*Run{r})
 	for _, row := range r.Series {
 		if row.At <= end {
-			s.live = append(s.live, point{row.At, float64(row.Live)})
+			s.live = append(s.live, point{sane(row.At), float64(row.Live)})
 		}
 	}
 	s.materialized = r.story.materialized

@@ -232,6 +232,9 @@ func box(x0, y0, x1, y1 vg.Length) []vg.Point {
 // point is a datum: run time in seconds and a value.
 type point struct{ x, y float64 }
 
+// sane keeps a value within what a picture can be drawn of, whatever a damaged file says.
+func sane(v float64) float64 { return min(max(v, -1e15), 1e15) }
+
 // reduce keeps, for each of the columns between from and to, the lowest and the highest point in their order. Short series
 // stay as they are. Dense zigzags take a rasteriser minutes and show no more.
 func reduce(points []point, from, to float64, columns int) []point {

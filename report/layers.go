@@ -129,9 +129,9 @@ func phaseNames(list []phaseSpan) layer {
 // dots draws points with a mark; those outside of the axes are drawn at their edge.
 func dots(points []point, style draw.GlyphStyle) layer {
 	return func(c draw.Canvas, p *plot.Plot) {
-		tx, ty := p.Transforms(&c)
+		tx, ty := transforms(&c, p)
 		for _, q := range points {
-			c.DrawGlyphNoClip(style, vg.Point{X: clamp(tx(q.x), c.Min.X, c.Max.X), Y: clamp(ty(max(q.y, p.Y.Min)), c.Min.Y, c.Max.Y)})
+			c.DrawGlyphNoClip(style, vg.Point{X: clamp(tx(q.x), c.Min.X, c.Max.X), Y: clamp(ty(q.y), c.Min.Y, c.Max.Y)})
 		}
 	}
 }
@@ -170,10 +170,20 @@ func triangle(at vg.Point) []vg.Point {
 	return []vg.Point{{X: at.X - 3.5, Y: at.Y - 3}, {X: at.X + 3.5, Y: at.Y - 3}, {X: at.X, Y: at.Y + 4}}
 }
 
+// transforms place values on the data area; a logarithmic axis takes what is not above its lower end for that.
+func transforms(c *draw.Canvas, p *plot.Plot) (tx, ty func(float64) vg.Length) {
+	tx, ty = p.Transforms(c)
+	if _, log := p.Y.Scale.(plot.LogScale); log {
+		plain := ty
+		ty = func(v float64) vg.Length { return plain(max(v, p.Y.Min)) }
+	}
+	return tx, ty
+}
+
 // polyline connects points.
 func polyline(points []point, style draw.LineStyle) layer {
 	return func(c draw.Canvas, p *plot.Plot) {
-		tx, ty := p.Transforms(&c)
+		tx, ty := transforms(&c, p)
 		var pts []vg.Point
 		for _, q := range points {
 			pts = append(pts, vg.Point{X: tx(q.x), Y: ty(q.y)})

@@ -109,7 +109,7 @@ func (inv *Invocation) putNote(t *table) string {
 	if len(parts) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("the median PUT took %s under profile %s; S3 takes tens of milliseconds, and whether a changelog pays depends on it",
+	return fmt.Sprintf("the median PUT took %s under profile %s; a remote S3 adds tens of milliseconds to each, and whether a changelog pays depends on that",
 		list(parts), oneLine(inv.Manifest.Profile))
 }
 

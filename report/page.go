@@ -200,7 +200,7 @@ func (t *table) view() (v tableView) {
 	}
 	for _, r := range t.rows {
 		cells, reason := t.cells(r)
-		rv := rowView{Label: r.label, Stat: r.stat, Reason: reason, Samples: r.samples(), Note: r.note, Sub: strings.HasPrefix(r.label, " "), Span: len(ratio)}
+		rv := rowView{Label: r.label, Stat: r.stat, Reason: reason, Samples: r.samples(), Note: r.note, Sub: strings.HasPrefix(r.label, " "), Span: len(ratio) + 1}
 		for i, c := range cells {
 			cv := cellView{Text: c, Ratio: ratio[i]}
 			if k := armAt(ratio, i); r.texts == nil && !r.figures[k].OK() && !ratio[i] {

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,7 +36,12 @@ func phaseViews(t *table) (list []phaseView) {
 				return u.format(f.Value, t.sim)
 			}
 			quantile := func(column func(*results.CheckpointRow) results.Opt, u unit) string {
-				return figure(stats.Quantile(a.sample(w, column), 0.5), u)
+				values := a.sample(w, column)
+				f := stats.Quantile(values, 0.5)
+				if n := len(values); f.Need > n && n > 0 {
+					return u.format(slices.Min(values), t.sim) + " – " + u.format(slices.Max(values), t.sim)
+				}
+				return figure(f, u)
 			}
 			most, _ := a.lag(w)
 			list = append(list, phaseView{Phase: p.name, Arm: a.name, First: i == 0, Compared: compared, N: a.checkpoints(w, completed),

@@ -17,8 +17,7 @@ type parameter struct {
 	Differs bool
 }
 
-// parameters lists every setting of the plans, in order of name. What names a run rather than describes it is left out, and
-// so are settings that arms agree on when only differences are asked for.
+// parameters lists every setting of the plans, in order of name. What names a run rather than describes it is left out.
 func parameters(all []*arm) (list []parameter) {
 	flat := make([]map[string]string, len(all))
 	keys := map[string]bool{}
@@ -30,6 +29,7 @@ func parameters(all []*arm) (list []parameter) {
 	}
 	for _, k := range slices.Sorted(maps.Keys(keys)) {
 		p := parameter{Key: k}
+		first := ""
 		for i, a := range all {
 			v, ok := flat[i][k]
 			switch {
@@ -39,7 +39,10 @@ func parameters(all []*arm) (list []parameter) {
 				v = "–"
 			}
 			p.Values = append(p.Values, v)
-			p.Differs = p.Differs || a.plan != nil && v != p.Values[0]
+			if a.plan != nil {
+				p.Differs = p.Differs || first != "" && v != first
+				first = v
+			}
 		}
 		list = append(list, p)
 	}

@@ -163,18 +163,6 @@ func (r *Run) nameRescales() {
 			}
 		}
 	}
-	for i := range r.Recoveries {
-		rec := &r.Recoveries[i]
-		if rec.Cause != history.CauseRescale {
-			continue
-		}
-		rec.ID = ""
-		for _, b := range r.story.bands {
-			if d := rec.Fault.Value - b.from; b.rescale && d > -1e-3 && d < 1e-3 {
-				rec.ID = b.id
-			}
-		}
-	}
 }
 
 // phase is the last stretch of that name; false when the run did not come to it.

@@ -210,12 +210,14 @@ func trim(s string) string {
 	return strings.TrimSpace(number + " " + unit)
 }
 
-// logMillis are the 1-2-5 marks of a logarithmic axis of durations. Over more than four decades only powers of ten are named.
+// logMillis are the 1-2-5 marks of a logarithmic axis of durations. Over more than four decades only powers of ten are
+// named, over more than twelve only some of them.
 type logMillis struct{}
 
 // Ticks returns the marks from min to max.
 func (logMillis) Ticks(min, max float64) (ticks []plot.Tick) {
 	low, high := math.Floor(math.Log10(min)), math.Ceil(math.Log10(max))
+	every := math.Ceil((high - low) / 12)
 	for e := low; e <= high; e++ {
 		for _, m := range []float64{1, 2, 5} {
 			v := m * math.Pow(10, e)
@@ -223,7 +225,7 @@ func (logMillis) Ticks(min, max float64) (ticks []plot.Tick) {
 				continue
 			}
 			label := trimmed(v)
-			if m != 1 && high-low > 4 {
+			if m != 1 && high-low > 4 || math.Mod(e-low, every) != 0 {
 				label = ""
 			}
 			ticks = append(ticks, plot.Tick{Value: v, Label: label})
@@ -234,6 +236,7 @@ func (logMillis) Ticks(min, max float64) (ticks []plot.Tick) {
 
 // logRange is a range of 1-2-5 marks that holds low to high, both positive, and spans two marks at least.
 func logRange(low, high float64) (from, to float64) {
+	low, high = max(low, 1e-6), max(high, 1e-6)
 	floor := func(v float64) float64 {
 		p := math.Pow(10, math.Floor(math.Log10(v)))
 		for _, m := range []float64{5, 2, 1} {

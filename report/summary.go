@@ -58,7 +58,11 @@ func summary(inv *Invocation) string {
 
 // markdown writes the table.
 func (t *table) markdown(b *strings.Builder) {
-	columns := append(append([]string{"figure", ""}, t.columns()...), "n", "")
+	columns := append([]string{"figure", ""}, t.columns()...)
+	if len(t.arms) == 0 {
+		columns = append(columns, "")
+	}
+	columns = append(columns, "n", "")
 	line := func(cells []string) {
 		for _, c := range cells {
 			fmt.Fprintf(b, "| %s ", markdown(strings.TrimSpace(c)))
@@ -71,8 +75,7 @@ func (t *table) markdown(b *strings.Builder) {
 	for _, r := range t.rows {
 		cells, reason := t.cells(r)
 		if reason != "" {
-			cells = make([]string, len(t.columns()))
-			cells[0] = reason
+			cells = append([]string{reason}, make([]string, max(1, len(t.columns()))-1)...)
 		}
 		if r.label != "" {
 			label = r.label

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"statebench.dev/bench/internal/results"
@@ -43,7 +44,11 @@ const (
 // figure adds a row of figures.
 func (t *table) figure(r row, of func(a *arm) stats.Figure) *row {
 	for _, a := range t.arms {
-		r.figures = append(r.figures, of(a))
+		f := of(a)
+		if f.OK() && (math.IsNaN(f.Value) || math.IsInf(f.Value, 0)) {
+			f = stats.None(f.N, "too large")
+		}
+		r.figures = append(r.figures, f)
 	}
 	t.rows = append(t.rows, r)
 	return &t.rows[len(t.rows)-1]
@@ -126,7 +131,7 @@ func (t *table) loadRow() {
 		scheduled = scheduled || rate(a.plan) > 0 || most > 0
 		worst = max(worst, most)
 		if end > 1000 {
-			behind = append(behind, fmt.Sprintf("%s (%s behind at the end of a phase)", a.short, formatMillis(end)))
+			behind = append(behind, fmt.Sprintf("%s (%s behind at the end of a phase)", a.short, unitMillis.format(end, t.sim)))
 		} else {
 			kept = append(kept, a.name)
 		}
@@ -135,7 +140,7 @@ func (t *table) loadRow() {
 	case len(behind) > 0:
 		r.note = "source did not keep its schedule: " + list(behind)
 	case len(kept) > 0 && scheduled:
-		r.note = "source kept its schedule, never more than " + formatMillis(worst) + " behind"
+		r.note = "source kept its schedule, never more than " + unitMillis.format(worst, t.sim) + " behind"
 	case len(kept) > 0:
 		r.note = "source without a schedule"
 	}
@@ -169,7 +174,7 @@ func (t *table) cpuRow() {
 	switch {
 	case len(apart) > 0:
 		r.note = "store: " + list(apart) + " µs/rec"
-	case r.figures[0].OK():
+	case sharedReason(r.figures) == "":
 		r.label, r.note = "CPU", "the store's work is in it"
 	}
 }

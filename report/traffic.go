@@ -136,7 +136,6 @@ type retainedRow struct {
 
 func (r *Run) loadListing(path string) error {
 	sums := map[string]*prefixRow{}
-	r.stored.listed = true
 	err := eachLine(path, func(l *results.Listed) {
 		if l.Upload != "" {
 			r.stored.uploads++
@@ -160,6 +159,7 @@ func (r *Run) loadListing(path string) error {
 	for _, k := range slices.Sorted(maps.Keys(sums)) {
 		r.stored.prefixes = append(r.stored.prefixes, *sums[k])
 	}
+	r.stored.listed = err == nil
 	return err
 }
 
