@@ -117,6 +117,7 @@ func (inv *Invocation) putNote(t *table) string {
 type comparison struct {
 	arm           *arm
 	better, worse []string
+	none          bool // of the figures could be compared
 }
 
 // notable differences are ratios outside of this band.
@@ -135,13 +136,17 @@ func compare(t *table) (all []comparison) {
 		if a == t.base {
 			continue
 		}
-		c := comparison{arm: a}
+		c := comparison{arm: a, none: true}
 		for _, r := range t.rows {
 			if r.better == neither {
 				continue
 			}
 			ratio := stats.Ratio(r.figures[i], r.figures[at])
-			if !ratio.OK() || ratio.Value >= bandLow && ratio.Value <= bandHigh {
+			if !ratio.OK() {
+				continue
+			}
+			c.none = false
+			if ratio.Value >= bandLow && ratio.Value <= bandHigh {
 				continue
 			}
 			text := fmt.Sprintf("%s ×%s", r.name, formatRatio(ratio.Value))
@@ -169,6 +174,9 @@ func (c comparison) sentence(base string) string {
 		if p != "" {
 			parts = append(parts, p)
 		}
+	}
+	if c.none {
+		return fmt.Sprintf("%s against %s: there are no figures of both to compare", c.arm.name, base)
 	}
 	if len(parts) == 0 {
 		return fmt.Sprintf("%s against %s: no figure differs by more than 5 %%", c.arm.name, base)

@@ -19,8 +19,8 @@ const (
 func Terminal(inv *Invocation) string {
 	var b strings.Builder
 	for _, r := range inv.Runs {
-		for _, v := range failures(r.Verdicts) {
-			writeVerdict(&b, r.Entry.Name, v, r.story.timeline.cut(v))
+		if list := failures(r.Verdicts); len(list) > 0 {
+			r.writeFailures(&b, list)
 			fmt.Fprintf(&b, "again %s\n", inv.repeat(r))
 		}
 	}
@@ -53,6 +53,31 @@ func Terminal(inv *Invocation) string {
 		fmt.Fprintf(&b, "%s%s\n", pad(map[bool]string{true: "again"}[i == 0], 9), c)
 	}
 	return b.String()
+}
+
+// writeFailures writes the verdicts of a run that are no pass. What could not be judged because the run did not come to its
+// end is one fact, not one for each check.
+func (r *Run) writeFailures(b *strings.Builder, list []results.Verdict) {
+	var unsure []string
+	var last []string
+	for _, v := range list {
+		if v.Verdict == results.Fail || r.Entry.Status == statusFinished {
+			writeVerdict(b, r.Entry.Name, v, r.story.timeline.cut(v))
+			continue
+		}
+		unsure = append(unsure, v.Check)
+		if v.Check == "H2" { // what the history ended with
+			last = r.story.timeline.cut(v)
+		}
+	}
+	if len(unsure) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "%s  %s\n", word(results.Inconclusive), oneLine(strings.TrimSuffix(r.Entry.Name+" "+r.Entry.Status+": "+r.Entry.Error, ": ")))
+	wrapped(b, "      ", fmt.Sprintf("%s could not be judged: %s; verdicts.json has the reasons", plural(len(unsure), "check"), oneLine(strings.Join(unsure, ", "))))
+	for _, l := range last {
+		fmt.Fprintf(b, "    %s\n", l)
+	}
 }
 
 // head names world, store and store profile; it stands over every table.

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"statebench.dev/bench/internal/catalog"
@@ -47,22 +49,11 @@ func newCheck(stdout io.Writer) *cobra.Command {
 				return err
 			}
 			warnOtherCommit(cmd.ErrOrStderr(), m)
-			overall := results.Pass
-			for _, name := range runs {
-				verdicts, err := run.Judge(deps(), dir, name, catalog.Checks())
-				if err != nil {
-					return err
-				}
-				fmt.Fprint(stdout, report.Verdicts(name, verdicts))
-				switch v := validate.Overall(verdicts); {
-				case v == results.Fail:
-					overall = v
-				case v != results.Pass && overall == results.Pass:
-					overall = v
-				}
+			code, err := judge(stdout, dir, m, runs)
+			if err != nil {
+				return err
 			}
-			code := map[string]int{results.Pass: exitPass, results.Fail: exitViolation, results.Inconclusive: exitInconclusive}[overall]
-			fmt.Fprintf(stdout, "exit %d  %s\n", code, exitWords[code])
+			end(stdout, code)
 			if code != exitPass {
 				return &exitError{code, nil}
 			}
@@ -71,11 +62,44 @@ func newCheck(stdout io.Writer) *cobra.Command {
 	}
 }
 
+// judge judges the given runs of an invocation, all or one of them, prints what it found and returns the exit code.
+func judge(stdout io.Writer, dir results.Dir, m results.Manifest, runs []string) (int, error) {
+	fails, unsure := false, false
+	for _, name := range runs {
+		verdicts, err := run.Judge(deps(), dir, name, catalog.Checks())
+		if err != nil {
+			return 0, &exitError{exitDamaged, err}
+		}
+		fmt.Fprint(stdout, report.Verdicts(name, verdicts))
+		overall := validate.Overall(verdicts)
+		fails = fails || overall == results.Fail
+		unsure = unsure || overall != results.Pass
+	}
+	for _, r := range m.Runs {
+		if r.Status == "not-run" {
+			fmt.Fprintf(stdout, "inconclusive  %s was not run\n", r.Name)
+			unsure = true
+		}
+	}
+	switch {
+	case fails:
+		return exitViolation, nil
+	case unsure:
+		return exitInconclusive, nil
+	}
+	return exitPass, nil
+}
+
+// open finds what the argument names. For one run the manifest is cut down to it.
 func open(cmd *cobra.Command, args []string) (results.Dir, results.Manifest, []string, error) {
 	if len(args) != 1 {
-		return "", results.Manifest{}, nil, usage("`bench %s` takes one results directory: an invocation or one of its runs", cmd.Name())
+		return "", results.Manifest{}, nil, usage("`bench %s` takes one results directory, an invocation or one of its runs; got %d", cmd.Name(), len(args))
 	}
-	return results.Open(args[0])
+	dir, m, runs, err := results.Open(args[0])
+	if err == nil && filepath.Clean(args[0]) != string(dir) {
+		m.Runs = slices.DeleteFunc(m.Runs, func(r results.RunEntry) bool { return !slices.Contains(runs, r.Name) })
+	}
+	return dir, m, runs, err
 }
 
 // warnOtherCommit says so when the results were made by another program than this.
@@ -94,7 +118,7 @@ func newReport(stdout io.Writer) *cobra.Command {
 				return err
 			}
 			warnOtherCommit(cmd.ErrOrStderr(), m)
-			text, err := writeReports(dir, true)
+			text, err := writeReports(dir)
 			if err != nil {
 				return err
 			}
@@ -112,16 +136,17 @@ func newList(stdout io.Writer) *cobra.Command {
 			if len(args) == 0 {
 				args = kinds
 			}
-			for i, kind := range args {
-				lines := listing(kind)
-				if lines == nil {
-					return usage("there is no list of %q; there are %s", kind, strings.Join(kinds, ", "))
+			for _, kind := range args {
+				if !slices.Contains(kinds, kind) {
+					return usage("%v", unknownName("list", kind, kinds))
 				}
+			}
+			for i, kind := range args {
 				if i > 0 {
 					fmt.Fprintln(stdout)
 				}
 				fmt.Fprintf(stdout, "%s\n", kind)
-				for _, l := range lines {
+				for _, l := range listing(kind) {
 					fmt.Fprintf(stdout, "  %s\n", strings.TrimRight(fmt.Sprintf("%-22s %s", l[0], l[1]), " "))
 				}
 			}

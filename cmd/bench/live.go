@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -28,18 +29,23 @@ type live struct {
 	planned planned
 	arm     string
 	minute  time.Duration
-	last    run.Tick
 	faults  map[string]string // in force: id -> kind
 	open    bool              // a redrawn line stands
-	width   int
+	width   int               // of the terminal
+	column  int               // of the runs' names
 	begun   int
+	newest  uint64 // completed checkpoint
 	aborted int
+	ended   time.Duration // when the run ended, by its own clock
 }
 
 var _ run.Live = (*live)(nil)
 
 func newLive(out io.Writer, p planned) *live {
 	l := &live{out: out, planned: p, faults: map[string]string{}, width: 100}
+	for i := range p.plans {
+		l.column = max(l.column, len(run.Name(&p.plans[i])))
+	}
 	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		l.tty, l.colour = true, os.Getenv("NO_COLOR") == ""
 		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 20 {
@@ -56,25 +62,33 @@ func (l *live) Begin(dir results.Dir) {
 	if p.Simulated() {
 		world = "SIMULATED, times from a cost model"
 	}
-	arms := map[string]bool{}
-	reps := 0
+	arms, reps := map[string]bool{}, map[int]bool{}
 	for _, x := range l.planned.plans {
-		arms[x.Arm] = true
-		reps = max(reps, x.Rep)
+		arms[x.Arm], reps[x.Rep] = true, true
 	}
-	fmt.Fprintf(l.out, "%s · seed %d · %s · store %s · profile %s · %d arms × %d rep    %s\n",
-		l.planned.name, p.Seed, world, p.Store.Kind, p.Store.Profile, len(arms), reps, string(dir))
+	fmt.Fprintf(l.out, "%s · seed %d · %s · store %s · profile %s · %s × %d rep    %s\n",
+		l.planned.name, p.Seed, world, p.Store.Kind, p.Store.Profile, plural(len(arms), "arm"), len(reps), string(dir))
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // RunBegin starts the line of a run.
 func (l *live) RunBegin(p *plan.Plan) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.arm, l.minute, l.last, l.begun, l.aborted = run.Name(p), 0, run.Tick{}, l.begun+1, 0
+	l.arm, l.begun = run.Name(p), l.begun+1
+	l.minute, l.newest, l.aborted, l.ended = 0, 0, 0, 0
 	clear(l.faults)
-	if !l.tty {
-		fmt.Fprintf(l.out, "  %-16s begins (%d of %d)\n", l.arm, l.begun, len(l.planned.plans))
+	if l.tty {
+		l.draw("", "begins")
+		return
 	}
+	l.line(0, fmt.Sprintf("begins (%d of %d)", l.begun, len(l.planned.plans)))
 }
 
 // Event prints what a reader wants to follow. It is called under the recorder's lock and must be quick.
@@ -88,7 +102,12 @@ func (l *live) Event(e *history.Event) {
 	if l.tty {
 		return // the redrawn line tells
 	}
-	fmt.Fprintf(l.out, "  %-16s %8.1f s  %s\n", l.arm, e.At.Seconds(), text)
+	l.line(e.At, text)
+}
+
+// line prints a line about a moment of the run.
+func (l *live) line(at time.Duration, text string) {
+	fmt.Fprintf(l.out, "  %-*s %8.1f s  %s\n", l.column, l.arm, at.Seconds(), text)
 }
 
 func (l *live) tell(e *history.Event) string {
@@ -96,7 +115,7 @@ func (l *live) tell(e *history.Event) string {
 	case history.PhaseBegin:
 		return "phase " + e.Phase
 	case history.FaultHit:
-		l.note(e.Fault, "hit")
+		l.note(e.Fault, l.kind(e.Fault))
 		return "fault " + e.Fault + " hit"
 	case history.FaultHealed:
 		l.note(e.Fault, "")
@@ -115,8 +134,18 @@ func (l *live) tell(e *history.Event) string {
 		l.aborted++
 		l.mu.Unlock()
 		return fmt.Sprintf("checkpoint %d aborted: %s", e.Checkpoint, e.Reason)
+	case history.CheckpointCompleted:
+		l.mu.Lock()
+		l.newest = e.Checkpoint
+		l.mu.Unlock()
 	case history.Note:
-		return e.Text
+		if e.Text != interruption {
+			return e.Text
+		}
+	case history.RunEnd:
+		l.mu.Lock()
+		l.ended = e.At
+		l.mu.Unlock()
 	}
 	return ""
 }
@@ -126,6 +155,18 @@ func first(a, b string) string {
 		return a
 	}
 	return b
+}
+
+// kind is what a fault of the run under way is.
+func (l *live) kind(id string) string {
+	for _, p := range l.planned.plans {
+		for _, f := range p.Faults {
+			if f.ID == id {
+				return f.Kind
+			}
+		}
+	}
+	return "fault"
 }
 
 func (l *live) note(fault, state string) {
@@ -142,14 +183,13 @@ func (l *live) note(fault, state string) {
 func (l *live) Tick(t run.Tick) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.last = t
 	if l.tty {
-		l.draw(t)
+		l.draw(l.bar(t), l.state(t))
 		return
 	}
 	if t.At >= l.minute+time.Minute {
 		l.minute = t.At.Truncate(time.Minute)
-		fmt.Fprintf(l.out, "  %-16s %8.1f s  %s\n", l.arm, t.At.Seconds(), l.state(t))
+		l.line(t.At, l.state(t))
 	}
 }
 
@@ -161,31 +201,55 @@ func (l *live) state(t run.Tick) string {
 	return s
 }
 
-func (l *live) draw(t run.Tick) {
-	bar := ""
-	if t.Total > 0 {
-		done := int(20 * t.Emitted / t.Total)
-		bar = strings.Repeat("█", min(done, 20)) + strings.Repeat("░", max(0, 20-done)) + "  "
+// bar shows how much of the input was read; nothing where that is not known.
+func (l *live) bar(t run.Tick) string {
+	const cells = 20
+	if t.Total <= 0 {
+		return ""
 	}
-	s := fmt.Sprintf("  %-16s %s%s", l.arm, bar, l.state(t))
-	for _, id := range sorted(l.faults) {
-		s += "   ● " + id
+	done := min(cells, int(cells*t.Emitted/t.Total))
+	return strings.Repeat("█", done) + strings.Repeat("░", cells-done) + "  "
+}
+
+// draw puts the line of the run under way in place of the one before. Where it is too long, the bar goes first.
+func (l *live) draw(bar, text string) {
+	head := fmt.Sprintf("  %-*s ", l.column, l.arm)
+	for _, id := range slices.Sorted(maps.Keys(l.faults)) {
+		text += "   ● " + id + " (" + l.faults[id] + ")"
 	}
-	if r := []rune(s); len(r) > l.width {
-		s = string(r[:l.width])
+	line := []rune(head + bar + text)
+	if len(line) > l.width {
+		line = []rune(head + text)
 	}
-	fmt.Fprintf(l.out, "\r\x1b[K%s", s)
+	l.wipe()
+	fmt.Fprint(l.out, string(line[:min(len(line), l.width)]))
 	l.open = true
+}
+
+// wipe makes room for a line of its own.
+func (l *live) wipe() {
+	if l.open {
+		fmt.Fprint(l.out, "\r\x1b[K")
+		l.open = false
+	}
+}
+
+// interruption is the note of a run that was interrupted, which the user knows.
+const interruption = "interrupted"
+
+// interrupt tells a user who wants to end the program what comes of it.
+func (l *live) interrupt() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.wipe()
+	fmt.Fprintln(l.out, "interrupted: the run ends and what was measured is kept; a second interrupt ends the program at once")
 }
 
 // RunEnd prints one line about a finished run.
 func (l *live) RunEnd(p *plan.Plan, o run.Outcome, verdicts []results.Verdict) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.open {
-		fmt.Fprint(l.out, "\r\x1b[K")
-		l.open = false
-	}
+	l.wipe()
 	verdict := validate.Overall(verdicts)
 	mark, end := "", ""
 	if l.colour {
@@ -195,8 +259,12 @@ func (l *live) RunEnd(p *plan.Plan, o run.Outcome, verdicts []results.Verdict) {
 	if l.aborted > 0 {
 		aborted = fmt.Sprintf("  %d aborted", l.aborted)
 	}
-	fmt.Fprintf(l.out, "  %-16s %s  %.1f s  %s records  newest checkpoint %d%s  %s%s%s\n",
-		run.Name(p), o.Status, l.last.At.Seconds(), count(o.Records), l.last.Completed, aborted, mark, verdict, end)
+	fmt.Fprintf(l.out, "  %-*s %8.1f s  %s  %s records  newest checkpoint %d%s  %s%s%s\n",
+		l.column, run.Name(p), l.ended.Seconds(), o.Status, count(o.Records), l.newest, aborted, mark, verdict, end)
+	if o.Err != nil {
+		text, _, _ := strings.Cut(o.Err.Error(), "\n")
+		fmt.Fprintf(l.out, "  %-*s             %s\n", l.column, "", text)
+	}
 }
 
 // end leaves the terminal as it should be.
@@ -211,19 +279,10 @@ func (l *live) end() {
 
 func count(n int64) string {
 	switch {
-	case n >= 10_000_000:
-		return fmt.Sprintf("%.1f M", float64(n)/1e6)
+	case n >= 1_000_000:
+		return fmt.Sprintf("%.2f M", float64(n)/1e6)
 	case n >= 10_000:
 		return fmt.Sprintf("%.1f k", float64(n)/1e3)
 	}
 	return fmt.Sprint(n)
-}
-
-func sorted(m map[string]string) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }

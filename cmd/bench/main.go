@@ -7,14 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"strings"
 	"syscall"
 
 	"statebench.dev/bench/internal/registry"
 	"statebench.dev/bench/internal/results"
-	"statebench.dev/bench/internal/world"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -56,41 +57,62 @@ func usage(format string, args ...any) error {
 	return &exitError{exitUsage, fmt.Errorf(format, args...)}
 }
 
-func main() {
+func main() { os.Exit(mainCode()) }
+
+// mainCode is main without the exit. The first interrupt ends the context, the second the program, at once.
+func mainCode() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := Main(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	os.Exit(code)
+	context.AfterFunc(ctx, stop)
+	defer stop()
+	signal.Ignore(syscall.SIGXFSZ) // a limit of file sizes is an error of the write, as a full disk is
+	return Main(ctx, os.Args[1:], os.Stdout, os.Stderr)
 }
 
 // Main is the program: it runs one command line and returns the exit code. ctx ends when the user interrupts.
-func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+func Main(ctx context.Context, args []string, stdout, stderr io.Writer) (code int) {
+	defer func() {
+		if p := recover(); p != nil {
+			fmt.Fprintf(stderr, "bench: %v\n%s%s\n", p, debug.Stack(), pleaseReport)
+			code = end(stderr, exitBug)
+		}
+	}()
 	root := newRoot(stdout, stderr)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return exitPass
 	}
-	code := codeOf(err)
+	code = codeOf(err)
 	if text := err.Error(); text != "" {
 		fmt.Fprintln(stderr, "bench: "+text)
-		fmt.Fprintf(stderr, "exit %d  %s\n", code, exitWords[code])
+		end(stderr, code)
 	}
 	return code
 }
 
+// pleaseReport stands below what should never have happened.
+const pleaseReport = "this is a bug of bench, not of the scenario: please report it with the text above and the output of `bench version`"
+
+// end prints the last line of a command.
+func end(w io.Writer, code int) int {
+	fmt.Fprintf(w, "exit %d  %s\n", code, exitWords[code])
+	return code
+}
+
+// codeOf is the exit code of an error. What cobra and our own commands refuse comes as an exitError or from before a
+// command ran; the rest is the system's: files that cannot be read or written.
 func codeOf(err error) int {
 	var e *exitError
-	var panicked *world.PanicError
+	var path *fs.PathError
 	switch {
 	case errors.As(err, &e):
 		return e.code
 	case errors.Is(err, results.ErrDamaged):
 		return exitDamaged
-	case errors.As(err, &panicked):
-		return exitBug
+	case errors.As(err, &path):
+		return exitEnvironment
 	}
-	return exitUsage // what cobra refuses: unknown commands, flags, arguments
+	return exitUsage
 }
 
 func newRoot(stdout, stderr io.Writer) *cobra.Command {
@@ -113,9 +135,9 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpCommand(&cobra.Command{Use: "help [command]", Short: "Help about a command", Hidden: true, RunE: func(cmd *cobra.Command, args []string) error {
-		c, _, err := cmd.Root().Find(args)
-		if err != nil {
-			return usage("%v", err)
+		c, rest, err := cmd.Root().Find(args)
+		if err != nil || len(rest) > 0 {
+			return usage("%v", unknownCommand(cmd.Root(), args[0]))
 		}
 		return c.Help()
 	}})
@@ -130,24 +152,37 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 			names = append(names, c.Name())
 		}
 	}
+	return unknownName("command", name, names)
+}
+
+// unknownName says what the user may have meant.
+func unknownName(what, name string, names []string) error {
 	if near := registry.Nearest(name, names); near != "" {
-		return fmt.Errorf("unknown command %q; did you mean %q?", name, near)
+		return fmt.Errorf("unknown %s %q; did you mean %q?", what, name, near)
 	}
-	return fmt.Errorf("unknown command %q; there are %s", name, strings.Join(names, ", "))
+	return fmt.Errorf("unknown %s %q; there are %s", what, name, strings.Join(names, ", "))
 }
 
 // flagError adds the nearest flag to what pflag says of an unknown one.
 func flagError(cmd *cobra.Command, err error) error {
-	text := err.Error()
-	name, unknown := strings.CutPrefix(text, "unknown flag: --")
-	if !unknown {
+	var absent *pflag.NotExistError
+	var invalid *pflag.InvalidValueError
+	switch {
+	case errors.As(err, &invalid):
+		f := invalid.GetFlag()
+		wants := map[string]string{"uint64": "a whole number, 0 or more", "bool": "true or false"}[f.Value.Type()]
+		return usage("--%s takes %s, not %q", f.Name, wants, invalid.GetValue())
+	case !errors.As(err, &absent):
 		return usage("%v", err)
 	}
-	name, _, _ = strings.Cut(name, "=")
+	name := absent.GetSpecifiedName()
+	if absent.GetSpecifiedShortnames() != "" {
+		return usage("unknown flag -%s; `%s --help` lists them, each begins with two hyphens", name, cmd.CommandPath())
+	}
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 	if near := registry.Nearest(name, names); near != "" {
 		return usage("unknown flag --%s; did you mean --%s?", name, near)
 	}
-	return usage("unknown flag --%s; `bench %s --help` lists them", name, cmd.Name())
+	return usage("unknown flag --%s; `%s --help` lists them", name, cmd.CommandPath())
 }

@@ -7,10 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"time"
 
 	"statebench.dev/bench/backend/store"
@@ -38,10 +38,10 @@ type sourceFlags struct {
 }
 
 func (f *sourceFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.overrides.World, "world", "", "real or sim, instead of env.world")
-	cmd.Flags().StringVar(&f.overrides.Store, "store", "", "mem, dir:PATH or embedded, instead of env.store.kind")
-	cmd.Flags().StringArrayVar(&f.overrides.Arms, "arm", nil, "only this arm; may be repeated")
-	cmd.Flags().Uint64Var(&f.seed, "seed", 0, "instead of seed")
+	cmd.Flags().StringVar(&f.overrides.World, "world", "", "`real|sim`, instead of env.world")
+	cmd.Flags().StringVar(&f.overrides.Store, "store", "", "`KIND` mem, dir:PATH or embedded, instead of env.store.kind")
+	cmd.Flags().StringArrayVar(&f.overrides.Arms, "arm", nil, "only the arm `NAME`; may be repeated")
+	cmd.Flags().Uint64Var(&f.seed, "seed", 0, "`N` instead of the file's seed")
 	cmd.Flags().BoolVar(&f.overrides.AllowPath, "allow-path", false, "let the scenario name files outside its own folder")
 }
 
@@ -60,7 +60,7 @@ func (f *sourceFlags) load(cmd *cobra.Command, args []string) (planned, error) {
 		return f.stored(cmd, args)
 	}
 	if len(args) != 1 {
-		return planned{}, usage("`bench %s` takes one scenario file, for example: bench %s scenarios/side-by-side.yaml", cmd.Name(), cmd.Name())
+		return planned{}, usage("`bench %s` takes one scenario file, got %d; for example: bench %s scenarios/side-by-side.yaml", cmd.Name(), len(args), cmd.Name())
 	}
 	src, err := os.ReadFile(args[0])
 	if err != nil {
@@ -76,8 +76,7 @@ func (f *sourceFlags) load(cmd *cobra.Command, args []string) (planned, error) {
 	s, problems := scenario.Load(args[0], src, catalog.Scenario(), o)
 	if len(problems) > 0 {
 		fmt.Fprint(cmd.ErrOrStderr(), scenario.Format(problems))
-		fmt.Fprintf(cmd.ErrOrStderr(), "exit %d  %s\n", exitUsage, exitWords[exitUsage])
-		return planned{}, &exitError{exitUsage, nil}
+		return planned{}, &exitError{end(cmd.ErrOrStderr(), exitUsage), nil}
 	}
 	plans, err := scenario.Plans(s)
 	if err != nil {
@@ -108,6 +107,9 @@ func (f *sourceFlags) stored(cmd *cobra.Command, args []string) (planned, error)
 	if f.overrides.Store != "" {
 		if p.Simulated() {
 			return planned{}, usage("--store cannot be combined with a plan of the simulated world, which runs on mem")
+		}
+		if err := provision.Check(world.NewReal(0), f.overrides.Store); err != nil {
+			return planned{}, usage("--store: %v", err)
 		}
 		p.Store.Kind = f.overrides.Store
 	}
@@ -150,67 +152,92 @@ func newRun(stdout, stderr io.Writer) *cobra.Command {
 			if keep && !keepable(p.plans) {
 				return usage("--keep-objects needs a store that outlives the run: add --store dir:PATH")
 			}
-			return execute(cmd.Context(), p, out, keep, stdout, stderr)
+			return execute(cmd.Context(), deps(), order{planned: p, out: out, keep: keep}, stdout, stderr)
 		},
 	}
 	f.add(cmd)
-	cmd.Flags().StringVar(&f.planFile, "plan", "", "repeat a stored plan.json instead of a scenario file")
-	cmd.Flags().StringVar(&out, "out", "results", "where results go")
+	cmd.Flags().StringVar(&f.planFile, "plan", "", "repeat the stored plan `FILE` instead of a scenario file")
+	cmd.Flags().StringVar(&out, "out", "results", "the folder `DIR` that results go to")
 	cmd.Flags().BoolVar(&keep, "keep-objects", false, "leave the run's objects in the store (needs --store dir:PATH)")
 	return cmd
 }
 
 func keepable(plans []plan.Plan) bool {
 	for _, p := range plans {
-		if len(p.Store.Kind) < 5 || p.Store.Kind[:4] != "dir:" {
+		if !strings.HasPrefix(p.Store.Kind, provision.KindDir+":") {
 			return false
 		}
 	}
 	return true
 }
 
+// order is what the run command was asked to do.
+type order struct {
+	planned
+	out  string
+	keep bool
+}
+
 // execute runs the plans, writes the reports and prints the end.
-func execute(ctx context.Context, p planned, out string, keep bool, stdout, stderr io.Writer) error {
-	live := newLive(stdout, p)
-	dir, m, err := run.Invoke(deps(), run.Invocation{
-		Plans: p.plans, Resolved: p.resolved, Out: out, Checks: catalog.Checks(), Clock: time.Now,
-		Manifest: manifest(p),
-		Options:  run.Options{KeepObjects: keep, Interrupted: func() bool { return ctx.Err() != nil }},
+func execute(ctx context.Context, d run.Deps, o order, stdout, stderr io.Writer) error {
+	live := newLive(stdout, o.planned)
+	defer context.AfterFunc(ctx, live.interrupt)()
+	dir, m, err := run.Invoke(d, run.Invocation{
+		Plans: o.plans, Resolved: o.resolved, Out: o.out, Checks: catalog.Checks(), Clock: time.Now,
+		Manifest: manifest(o.planned),
+		Options:  run.Options{KeepObjects: o.keep, Interrupted: func() bool { return ctx.Err() != nil }},
 		Live:     live,
 	})
 	live.end()
-	if dir == "" {
+	var unwritable *run.WriteError
+	switch {
+	case dir == "":
 		return &exitError{exitEnvironment, fmt.Errorf("%w; choose another place with --out", err)}
-	}
-	text, reportErr := writeReports(dir, !errors.Is(err, fs.ErrNotExist))
-	fmt.Fprint(stdout, text)
-	if reportErr != nil {
-		fmt.Fprintf(stderr, "bench: report: %v\n", reportErr)
-	}
-	if err != nil {
+	case m.Exit == exitEnvironment:
+		return &exitError{m.Exit, fmt.Errorf("%w\nanother store may do: --store mem, --store embedded, --store dir:PATH", err)}
+	case errors.As(err, &unwritable):
+		return &exitError{m.Exit, fmt.Errorf("%w; make room there or choose another place with --out", err)}
+	case err != nil:
 		fmt.Fprintf(stderr, "bench: %v\n", err)
 	}
-	if m.Exit == exitPass && reportErr != nil {
-		m.Exit = exitInconclusive
+	text, err := writeReports(dir)
+	fmt.Fprint(stdout, text)
+	if err != nil {
+		fmt.Fprintf(stderr, "bench: report: %v\n", err)
+		m = amend(dir, m, err)
 	}
-	fmt.Fprintf(stdout, "exit %d  %s\n", m.Exit, exitWords[m.Exit])
+	if m.ObjectsAt != "" {
+		fmt.Fprintf(stdout, "objects  %s\n", m.ObjectsAt)
+	}
+	for _, r := range m.Runs {
+		if m.Exit == exitBug && r.Error != "" {
+			fmt.Fprintf(stderr, "bench: %s: %s\n%s\n", r.Name, r.Error, pleaseReport)
+		}
+	}
+	end(stdout, m.Exit)
 	if m.Exit != exitPass {
 		return &exitError{m.Exit, nil}
 	}
 	return nil
 }
 
+// amend writes into the manifest that the report could not be made, as far as that can be written.
+func amend(dir results.Dir, m results.Manifest, err error) results.Manifest {
+	if m.Exit == exitPass {
+		m.Exit, m.Outcome = exitInconclusive, exitWords[exitInconclusive]
+	}
+	m.Warnings = append(m.Warnings, "report: "+err.Error())
+	_ = results.WriteJSON(dir.Path(results.ManifestFile), m) // the error that is told is the one before
+	return m
+}
+
 // writeReports renders everything from the files of the invocation and returns the text for the terminal.
-func writeReports(dir results.Dir, all bool) (string, error) {
+func writeReports(dir results.Dir) (string, error) {
 	inv, err := report.Load(dir)
 	if err != nil {
 		return "", err
 	}
-	text := report.Terminal(inv)
-	if !all {
-		return text, nil
-	}
-	return text, report.Write(inv)
+	return report.Terminal(inv), report.Write(inv)
 }
 
 // deps are all implementations, with the embedded store as a child of this very binary.
@@ -249,7 +276,7 @@ func manifest(p planned) results.Manifest {
 func newEmbedded() *cobra.Command {
 	return &cobra.Command{Use: embeddedCommand, Hidden: true, RunE: func(_ *cobra.Command, args []string) error {
 		if err := embedded.ServeChild(args...); err != nil {
-			return &exitError{exitEnvironment, err}
+			return usage("%v", err)
 		}
 		return nil
 	}}

@@ -45,17 +45,26 @@ func (c *CSV[T]) Append(row T) error {
 		for i := range v.NumField() {
 			cells = append(cells, cell(v.Field(i)))
 		}
-		c.err = c.out.Write(cells)
+		_ = c.out.Write(cells) // its error is that of the flush
 		c.out.Flush()
-		c.err = errors.Join(c.err, c.out.Error())
+		c.err = c.out.Error()
 	}
 	return c.err
 }
 
+// Err is the first error so far.
+func (c *CSV[T]) Err() error { return c.err }
+
 // Close ends the file.
 func (c *CSV[T]) Close() error {
 	c.out.Flush()
-	return errors.Join(c.err, c.out.Error(), c.file.Close())
+	if c.err == nil {
+		c.err = c.out.Error()
+	}
+	if err := c.file.Close(); c.err == nil {
+		c.err = err
+	}
+	return c.err
 }
 
 // lastByte remembers the last byte read: a file that was cut may well end inside a cell and still have all columns.

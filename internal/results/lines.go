@@ -74,7 +74,13 @@ func (l *Lines) Digest() string {
 func (l *Lines) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.err = errors.Join(l.err, l.out.Flush(), l.file.Close())
+	err := l.out.Flush() // an error of an earlier write comes again here
+	if l.err == nil {
+		l.err = err
+	}
+	if err := l.file.Close(); l.err == nil {
+		l.err = err
+	}
 	return l.err
 }
 
@@ -82,7 +88,11 @@ func (l *Lines) Close() error {
 func (l *Lines) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.out.Write(p)
+	n, err := l.out.Write(p)
+	if l.err == nil {
+		l.err = err
+	}
+	return n, err
 }
 
 // ReadLines yields the values of a .jsonl file. A cut, overlong or broken line ends the sequence with an error that

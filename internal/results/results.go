@@ -43,6 +43,7 @@ const (
 	CheckpointsFile = "checkpoints.csv"
 	RecoveriesFile  = "recoveries.csv"
 	VerdictsFile    = "verdicts.json"
+	BugFile         = "bug.txt" // only of a run that ended by a bug of the harness: messages and stacks
 )
 
 // ErrDamaged is wrapped by every error about files that are missing, cut, or not what they should be (exit code 65).
@@ -149,6 +150,22 @@ func (d Dir) CreateRun(name string) (RunDir, error) {
 		return "", fmt.Errorf("create run directory: %w", err)
 	}
 	return r, nil
+}
+
+// reserve is more than any manifest needs.
+const reserve = 64 << 10
+
+func (d Dir) spare() string { return d.Path(".spare") }
+
+// Reserve keeps room on the disk for the last version of the manifest, which has to say that the disk is full.
+func (d Dir) Reserve() error { return WriteFile(d.spare(), make([]byte, reserve)) }
+
+// Release gives the room back; it is fine where there is none.
+func (d Dir) Release() error {
+	if err := os.Remove(d.spare()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // Path joins names to the directory.

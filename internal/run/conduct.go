@@ -33,16 +33,16 @@ func (r *run) main(ctx context.Context) error {
 		err = errors.Join(err, r.engine.Stop(ctx))
 	}
 	if r.group != nil {
-		if e := r.group.Wait(ctx); e != nil && !errors.Is(e, errInterrupted) && !errors.Is(e, context.Canceled) {
+		if e := r.group.Wait(ctx); e != nil && !errors.Is(e, errInterrupted) && !errors.Is(e, context.Canceled) && !unwritable(e) {
 			err = errors.Join(err, e)
 		}
 	}
 	if err == nil && !r.interrupt {
-		err = r.verify(ctx)
+		err = r.interruptible(ctx, r.verify)
 	}
 	e := history.Event{Kind: history.RunEnd, Actor: "run"}
 	if err != nil {
-		e.Error = err.Error()
+		e.Error = brief(err)
 	}
 	if r.interrupt {
 		e.Reason = "interrupted"
@@ -50,6 +50,24 @@ func (r *run) main(ctx context.Context) error {
 	}
 	r.record(ctx, e)
 	return errors.Join(err, r.tearDown(ctx))
+}
+
+// interruptible calls f with a context that an interruption ends. The phases before have the sampler to look for one.
+func (r *run) interruptible(ctx context.Context, f func(ctx context.Context) error) error {
+	inner, cancel := r.world.WithCancel(ctx)
+	watch := world.NewGroup(r.world)
+	watch.Go(inner, "interrupts", func(ctx context.Context) error {
+		for r.world.Sleep(ctx, interrupts) == nil {
+			if r.o.Interrupted() {
+				r.interrupt = true
+				cancel(errInterrupted)
+			}
+		}
+		return nil
+	})
+	err := f(inner)
+	cancel(errInterrupted)
+	return errors.Join(err, watch.Wait(ctx))
 }
 
 // conduct submits the job and goes through the phases but for verify.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"time"
 
 	"statebench.dev/bench/internal/history"
@@ -54,7 +55,7 @@ func Invoke(deps Deps, v Invocation) (results.Dir, results.Manifest, error) {
 	if err != nil {
 		return "", m, err
 	}
-	m.Schema, m.Outcome = results.Schema, "running"
+	m.Schema, m.Outcome, m.Exit = results.Schema, "running", 2 // what holds if the program dies
 	for i := range v.Plans {
 		p := &v.Plans[i]
 		m.Runs = append(m.Runs, results.RunEntry{Name: Name(p), Arm: p.Arm, Rep: p.Rep, Status: "not-run"})
@@ -63,20 +64,35 @@ func Invoke(deps Deps, v Invocation) (results.Dir, results.Manifest, error) {
 		v.Live.Begin(dir)
 	}
 	err = v.prepare(dir, &m)
+	bug := false
 	if err == nil {
 		deps.Open = opener(dir)
 		for i := range v.Plans {
 			if v.interrupted() {
 				break
 			}
-			if err = v.one(deps, dir, &m, i); err != nil {
+			var out Outcome
+			out, err = v.one(deps, dir, &m, i)
+			if bug = bug || isBug(out.Err); err != nil {
 				break
 			}
 		}
 	}
 	m.Took = v.Clock().Sub(m.Started)
-	finish(&m, v.interrupted(), err)
-	return dir, m, errors.Join(err, results.WriteJSON(dir.Path(results.ManifestFile), m))
+	if err != nil && !setupFailed(err) && !unwritable(err) {
+		err = &WriteError{err}
+	}
+	finish(&m, v.interrupted(), bug, err)
+	return dir, m, conclude(dir, m, err)
+}
+
+// conclude writes the manifest, in the worst case into the room that was kept for it.
+func conclude(dir results.Dir, m results.Manifest, err error) error {
+	e := first(dir.Release(), results.WriteJSON(dir.Path(results.ManifestFile), m))
+	if err == nil && e != nil {
+		return &WriteError{e}
+	}
+	return err
 }
 
 func (v *Invocation) interrupted() bool {
@@ -101,11 +117,15 @@ func (v *Invocation) prepare(dir results.Dir, m *results.Manifest) error {
 		}
 		v.Plans[i].Inputs = inputs
 	}
+	if err := dir.Reserve(); err != nil {
+		return err
+	}
 	return results.WriteJSON(dir.Path(results.ManifestFile), m)
 }
 
-// one carries out and judges run i.
-func (v *Invocation) one(deps Deps, dir results.Dir, m *results.Manifest, i int) error {
+// one carries out and judges run i. An error ends the invocation: the store could not be brought up, or results cannot be
+// written.
+func (v *Invocation) one(deps Deps, dir results.Dir, m *results.Manifest, i int) (Outcome, error) {
 	p, entry := &v.Plans[i], &m.Runs[i]
 	debug.FreeOSMemory() // a full collection, so that no run pays for the one before
 	if v.Live != nil {
@@ -115,39 +135,73 @@ func (v *Invocation) one(deps Deps, dir results.Dir, m *results.Manifest, i int)
 	if v.Live != nil {
 		o.Progress, o.Tick = v.Live.Event, v.Live.Tick
 	}
+	entry.Status, entry.Error = "failed", "the program ended during this run" // what holds if it does
+	if err := results.WriteJSON(dir.Path(results.ManifestFile), m); err != nil {
+		return Outcome{}, err
+	}
 	began := v.Clock()
 	run, err := dir.CreateRun(entry.Name)
 	if err != nil {
-		return err
+		return Outcome{}, err
 	}
 	out, err := Run(deps, *p, run, o)
 	entry.Took = v.Clock().Sub(began)
 	if err != nil {
-		entry.Status, entry.Error = "failed", err.Error()
-		return err
+		entry.Error = err.Error()
+		return out, err
 	}
-	entry.Status, entry.Digest = out.Status, out.Digest
+	entry.Status, entry.Error, entry.Digest = out.Status, "", out.Digest
 	m.ObjectsAt = out.Objects
 	if out.Err != nil {
-		entry.Error = out.Err.Error()
+		entry.Error = brief(out.Err)
 	}
-	verdicts, err := Judge(deps, dir, entry.Name, v.Checks)
-	if err != nil {
-		// what was written a moment ago cannot be read: the disk is full or fails; the run says nothing
-		entry.Error = errors.Join(out.Err, err).Error()
-		verdicts = []results.Verdict{{Check: "H2", Name: "history complete, clocks monotonic", Verdict: results.Inconclusive, Summary: err.Error()}}
+	verdicts, judgeErr := Judge(deps, dir, entry.Name, v.Checks)
+	if judgeErr != nil { // what was written a moment ago cannot be read: the disk is full or fails; the run says nothing
+		if out.Err == nil {
+			out.Status, out.Err = "failed", judgeErr
+			entry.Status, entry.Error = out.Status, judgeErr.Error()
+		}
+		verdicts = []results.Verdict{{Check: "H2", Name: "history complete, clocks monotonic", Verdict: results.Inconclusive, Summary: judgeErr.Error()}}
 	}
 	entry.Verdict = validate.Overall(verdicts)
-	if e := results.WriteJSON(run.Path(results.VerdictsFile), verdicts); e != nil {
-		return e
-	}
 	if v.Live != nil {
 		v.Live.RunEnd(p, out, verdicts)
 	}
-	if setupFailed(out.Err) {
-		return out.Err
+	if setupFailed(out.Err) || unwritable(out.Err) {
+		err = out.Err
 	}
-	return results.WriteJSON(dir.Path(results.ManifestFile), m)
+	if isBug(out.Err) {
+		err = first(err, results.WriteFile(run.Path(results.BugFile), []byte(out.Err.Error()+"\n")))
+	}
+	err = first(err, results.WriteJSON(run.Path(results.VerdictsFile), verdicts))
+	return out, first(err, results.WriteJSON(dir.Path(results.ManifestFile), m))
+}
+
+// first is the first error of two.
+func first(a, b error) error {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+// isBug tells whether a run ended by what is no fault of scenario, store or disk.
+func isBug(err error) bool {
+	var p *world.PanicError
+	return errors.As(err, &p) || errors.Is(err, world.ErrDeadlock) || errors.Is(err, world.ErrRunaway) || errors.Is(err, world.ErrStuck)
+}
+
+// brief is an error for people; that of a bug is short, since its stacks stand in bug.txt.
+func brief(err error) string {
+	var p *world.PanicError
+	switch {
+	case errors.As(err, &p):
+		return fmt.Sprintf("process %s panicked: %v", p.Process, p.Value)
+	case isBug(err):
+		line, _, _ := strings.Cut(err.Error(), "\n")
+		return line
+	}
+	return err.Error()
 }
 
 // Judge judges a stored run of an invocation by the given checks.
@@ -160,8 +214,8 @@ func Judge(deps Deps, dir results.Dir, name string, checks []validate.Check) ([]
 }
 
 // finish sets the exit code and its words from the runs.
-func finish(m *results.Manifest, interrupted bool, err error) {
-	verdict, bug := results.Pass, false
+func finish(m *results.Manifest, interrupted, bug bool, err error) {
+	verdict := results.Pass
 	for _, r := range m.Runs {
 		switch {
 		case r.Verdict == results.Fail:
@@ -170,8 +224,6 @@ func finish(m *results.Manifest, interrupted bool, err error) {
 			verdict = results.Inconclusive
 		}
 	}
-	var panicked *world.PanicError
-	bug = errors.As(err, &panicked)
 	switch {
 	case verdict == results.Fail:
 		m.Exit, m.Outcome = 1, "correctness violation"
@@ -186,7 +238,7 @@ func finish(m *results.Manifest, interrupted bool, err error) {
 	default:
 		m.Exit, m.Outcome = 0, "pass"
 	}
-	if err != nil {
+	if err != nil && !slices.ContainsFunc(m.Runs, func(r results.RunEntry) bool { return r.Error == err.Error() }) {
 		m.Warnings = append(m.Warnings, err.Error())
 	}
 	if m.World == "sim" {

@@ -137,12 +137,14 @@ func Run(deps Deps, p plan.Plan, dir results.RunDir, o Options) (Outcome, error)
 	runErr := r.world.Run(r.main)
 	closeErr := r.closeFiles()
 	out := Outcome{Status: "finished", Err: errors.Join(runErr, r.problems.err()), Events: r.recorder.Events()}
+	if closeErr != nil {
+		out.Err = &WriteError{closeErr} // what else went wrong most likely follows from it
+	}
 	switch {
+	case out.Err != nil && !r.interrupt, unwritable(out.Err):
+		out.Status = "failed"
 	case r.interrupt:
 		out.Status = "interrupted"
-	case out.Err != nil || closeErr != nil:
-		out.Status = "failed"
-		out.Err = errors.Join(out.Err, closeErr)
 	}
 	if r.engine != nil {
 		out.Records = r.engine.Progress().Emitted()
@@ -161,6 +163,30 @@ func newWorld(p *plan.Plan, o Options) world.World {
 		return world.NewSim(world.SimOptions{Seed: p.Seed, Policy: p.Policy, FlipChoice: o.Flip})
 	}
 	return world.NewReal(p.Seed)
+}
+
+// WriteError says that results could not be written: the disk is full, or it fails.
+type WriteError struct{ Err error }
+
+// Error is that of the cause, with what it means.
+func (e *WriteError) Error() string { return "results cannot be written: " + e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *WriteError) Unwrap() error { return e.Err }
+
+func unwritable(err error) bool {
+	var w *WriteError
+	return errors.As(err, &w)
+}
+
+// writeError is an error in writing what grows fastest while the run goes on. It is for the sampler's process.
+func (r *run) writeError() error {
+	for _, err := range []error{r.recorder.Err(), r.events.Err(), r.objects.Err(), r.refs.Err(), r.series.Err()} {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // openFiles creates everything that is written while the run goes on.
@@ -185,27 +211,31 @@ func (r *run) openFiles() (err error) {
 	return err
 }
 
-// closeFiles ends them all; the first error of each is returned: a run whose evidence could not be written is not finished.
-func (r *run) closeFiles() error {
-	var errs []error
+// closeFiles ends them all and returns the first error: a run whose evidence could not be written is not finished.
+func (r *run) closeFiles() (first error) {
+	keep := func(err error) {
+		if first == nil {
+			first = err
+		}
+	}
 	if r.recorder != nil {
-		errs = append(errs, r.recorder.Close())
+		keep(r.recorder.Close())
 	}
 	for _, l := range []*results.Lines{r.events, r.objects, r.refs} {
 		if l != nil {
-			errs = append(errs, l.Close())
+			keep(l.Close())
 		}
 	}
 	if r.checkpoints != nil {
-		errs = append(errs, r.checkpoints.close())
+		keep(r.checkpoints.close())
 	}
 	if r.recoveries != nil {
-		errs = append(errs, r.recoveries.close())
+		keep(r.recoveries.close())
 	}
 	if r.series != nil {
-		errs = append(errs, r.series.Close())
+		keep(r.series.Close())
 	}
-	return errors.Join(errs...)
+	return first
 }
 
 // record stores an event of the run itself.

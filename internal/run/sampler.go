@@ -48,7 +48,7 @@ func newSampler(r *run) *sampler {
 	return s
 }
 
-// run samples until ctx ends; on an interruption it ends the run with cancel.
+// run samples until ctx ends; on an interruption, or when results cannot be written, it ends the run with cancel.
 func (s *sampler) run(ctx context.Context, cancel context.CancelCauseFunc) error {
 	next := grid
 	for {
@@ -57,6 +57,10 @@ func (s *sampler) run(ctx context.Context, cancel context.CancelCauseFunc) error
 			s.r.interrupt = true
 			s.r.record(ctx, history.Event{Kind: history.Note, Actor: "run", Text: "interrupted"})
 			cancel(errInterrupted)
+			return nil
+		}
+		if err := s.r.writeError(); err != nil {
+			cancel(&WriteError{err}) // nothing that comes would be evidence
 			return nil
 		}
 		if at >= next {
