@@ -128,8 +128,12 @@ func newReport(stdout io.Writer) *cobra.Command {
 	}
 }
 
+func listKinds() []string {
+	return []string{"workloads", "faults", "backends", "stores", "checks", "charts", "events"}
+}
+
 func newList(stdout io.Writer) *cobra.Command {
-	kinds := []string{"workloads", "faults", "backends", "stores", "checks", "charts", "events"}
+	kinds := listKinds()
 	return &cobra.Command{
 		Use: "list [" + strings.Join(kinds, "|") + "]", Short: "List what scenarios can name", ValidArgs: kinds,
 		RunE: func(_ *cobra.Command, args []string) error {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -22,6 +23,8 @@ var (
 	commandName = regexp.MustCompile(`(?:^|[\s` + "`" + `"'(]|\./bin/|\./cmd/)bench ([a-z][a-z-]*)`)
 	// A flag stands likewise.
 	flagName = regexp.MustCompile(`(?:^|[\s` + "`" + `"'(\[])--([a-z][a-z-]+)`)
+	// What list and describe are asked for.
+	argumentName = regexp.MustCompile(`\bbench (list|describe) ([a-z][a-z-]*)`)
 	// In scripts only what is called by its path is ours.
 	scriptName = regexp.MustCompile(`(\./bin/|\./cmd/)bench [a-z]`)
 	// Other programs have flags too.
@@ -109,6 +112,12 @@ func checkLine(t *testing.T, where, line string, flags map[string]map[string]boo
 	for _, c := range commandName.FindAllStringSubmatch(line, -1) {
 		if flags[c[1]] == nil && !others[c[1]] {
 			t.Errorf("%s: there is no command %q: %s", where, c[1], strings.TrimSpace(line))
+		}
+	}
+	for _, c := range argumentName.FindAllStringSubmatch(line, -1) {
+		_, err := describe(c[2])
+		if c[1] == "list" && !slices.Contains(listKinds(), c[2]) || c[1] == "describe" && err != nil {
+			t.Errorf("%s: there is nothing to %s called %q: %s", where, c[1], c[2], strings.TrimSpace(line))
 		}
 	}
 }

@@ -42,6 +42,7 @@ func (f *sourceFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.overrides.Store, "store", "", "`KIND` mem, dir:PATH or embedded, instead of env.store.kind")
 	cmd.Flags().StringArrayVar(&f.overrides.Arms, "arm", nil, "only the arm `NAME`; may be repeated")
 	cmd.Flags().Uint64Var(&f.seed, "seed", 0, "`N` instead of the file's seed")
+	cmd.Flags().IntVar(&f.overrides.Reps, "reps", 1, "run each arm `N` times")
 	cmd.Flags().BoolVar(&f.overrides.AllowPath, "allow-path", false, "let the scenario name files outside its own folder")
 }
 
@@ -70,6 +71,9 @@ func (f *sourceFlags) load(cmd *cobra.Command, args []string) (planned, error) {
 	if cmd.Flags().Changed("seed") {
 		o.Seed = &f.seed
 	}
+	if o.Reps < 1 {
+		return planned{}, usage("--reps takes a whole number, 1 or more, not %d", o.Reps)
+	}
 	if o.Drawn, err = drawSeed(); err != nil {
 		return planned{}, &exitError{exitEnvironment, err}
 	}
@@ -90,7 +94,7 @@ func (f *sourceFlags) stored(cmd *cobra.Command, args []string) (planned, error)
 	if len(args) > 0 {
 		return planned{}, usage("--plan repeats a stored plan: it takes no scenario file")
 	}
-	for _, flag := range []string{"world", "arm", "seed", "allow-path"} {
+	for _, flag := range []string{"world", "arm", "reps", "seed", "allow-path"} {
 		if cmd.Flags().Changed(flag) {
 			return planned{}, usage("--%s cannot be combined with --plan: a plan leaves nothing open", flag)
 		}

@@ -71,11 +71,11 @@ func isFunc(info *types.Info, fun ast.Expr, path string, names ...string) bool {
 	return false
 }
 
-// recovers forbids recover and runtime.Goexit in all packages but the world's own.
+// recovers forbids recover and runtime.Goexit in all packages but the world's own and the command.
 func recovers(p *pass) {
 	for _, pkg := range p.tree.Packages {
-		if pkg.Path == "internal/world" {
-			continue // a kill is a panic that ends at the root of its process
+		if pkg.Path == "internal/world" || pkg.Path == "cmd/bench" {
+			continue // a kill is a panic that ends at the root of its process; the command is outside of all worlds
 		}
 		for _, f := range pkg.Compiled() {
 			ast.Inspect(f.AST, func(n ast.Node) bool {

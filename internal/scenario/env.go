@@ -88,13 +88,6 @@ func (l *loader) store(env object, s *Scenario) {
 			read(o, "profile", &s.Store.Profile, oneOf(profiles()))
 		}
 	}
-	if p := l.over.Profile; p != "" {
-		now, later := profiles()
-		if err := checkWord("profile", p, now, later); err != nil {
-			l.flag("--profile", "%s", err)
-		}
-		s.Store.Profile, l.origins["env.store.profile"] = p, "flag --profile"
-	}
 	l.storeFlag(s)
 	switch {
 	case s.World == "sim" && l.over.Store != "" && l.over.Store != "mem":

@@ -114,7 +114,6 @@ func TestWrongFlagsAreReportedWithTheirNames(t *testing.T) {
 		{Overrides{Store: "dir"}, "--store  dir needs a folder: dir:PATH"},
 		{Overrides{Store: "s3://bucket/x"}, `--store  store "s3" is not supported yet in this version; it takes mem, dir, embedded`},
 		{Overrides{Store: "mem:x"}, `--store  mem takes nothing behind it, is "mem:x"`},
-		{Overrides{Profile: "s3-standard"}, `--profile  profile "s3-standard" is not supported yet in this version; it takes local`},
 		{Overrides{Arms: []string{"of"}}, `--arm  arm "of" does not exist; did you mean "off"?`},
 		{Overrides{Reps: -1}, "--reps  must be at least 1, is -1"},
 	} {

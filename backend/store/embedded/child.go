@@ -27,11 +27,11 @@ func ServeChild(args ...string) error {
 		return fmt.Errorf("embedded store: %d arguments, want the folder of the socket; this command is started by a run, not by hand", len(args))
 	}
 	dir := args[0]
-	life, ready := os.NewFile(lifeFD, "life"), os.NewFile(readyFD, "ready")
+	life, ready := pipe(lifeFD, "life"), pipe(readyFD, "ready")
 	if life == nil || ready == nil {
-		return errors.New("embedded store: not started by a run")
+		return errors.New("embedded store: this command is started by a run, not by hand")
 	}
-	defer os.RemoveAll(dir)
+	defer removeSocket(dir)
 	debug.SetGCPercent(gcPercent)
 	l, err := net.Listen("unix", filepath.Join(dir, socketName))
 	if err != nil {
@@ -55,7 +55,7 @@ func ServeChild(args ...string) error {
 	for {
 		select {
 		case <-ended:
-			os.RemoveAll(dir) // before connections close, so that who sees one end finds the folder gone
+			removeSocket(dir) // before connections close, so that who sees one end finds the folder gone
 			return srv.Close()
 		case err := <-failed:
 			return fmt.Errorf("embedded store: %w", err)
@@ -66,4 +66,22 @@ func ServeChild(args ...string) error {
 			}
 		}
 	}
+}
+
+// pipe is an inherited descriptor, nil where it is no pipe.
+func pipe(fd uintptr, name string) *os.File {
+	f := os.NewFile(fd, name)
+	if f == nil {
+		return nil
+	}
+	if info, err := f.Stat(); err != nil || info.Mode()&os.ModeNamedPipe == 0 {
+		return nil
+	}
+	return f
+}
+
+// removeSocket removes the socket and its folder, and nothing else: the folder is an argument.
+func removeSocket(dir string) {
+	os.Remove(filepath.Join(dir, socketName))
+	os.Remove(dir)
 }
