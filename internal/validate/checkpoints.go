@@ -38,12 +38,17 @@ func (j *ends) Observe(e *history.Event) {
 }
 
 func (j *ends) Finish() Verdict {
-	if len(j.triggered) == 0 {
+	if len(j.triggered) == 0 && j.f.count == 0 {
 		return inconclusive("no checkpoint was triggered")
 	}
-	if !j.c.Complete {
-		return unverified()
+	if j.c.Complete {
+		j.finish()
 	}
+	return j.f.verdict("%d checkpoints ended once, %d of them completed in the coordinator log", len(j.triggered), len(j.completed))
+}
+
+// finish looks at what only a whole run tells: that everything ended, and what the coordinator log says.
+func (j *ends) finish() {
 	for _, id := range sortedKeys(j.triggered) {
 		if j.ended[id] == "" {
 			j.f.add(j.triggered[id], "checkpoint %d was triggered and never ended", id)
@@ -71,7 +76,6 @@ func (j *ends) Finish() Verdict {
 			j.f.add(j.completed[id], "checkpoint %d completed without a line in %s", id, results.RefsFile)
 		}
 	}
-	return j.f.verdict("%d checkpoints ended once, %d of them completed in the coordinator log", len(j.triggered), len(j.completed))
 }
 
 // restorable is C3: every retained checkpoint can be restored, and as many as the plan retains are there.
@@ -201,6 +205,9 @@ func (j *fencing) Finish() Verdict {
 	deaths := 0
 	for _, d := range j.downs { // order-free: a sum
 		deaths += len(d)
+	}
+	if j.f.count == 0 && (j.taken == 0 || j.requests == 0) {
+		return inconclusive("no acknowledgement was taken, or no request made")
 	}
 	return j.f.verdict("%d acknowledgements taken, none of a fenced attempt; %d requests, none applied for a dead worker (%d deaths)", j.taken, j.requests, deaths)
 }

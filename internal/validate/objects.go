@@ -111,8 +111,8 @@ func (j *dangling) Finish() Verdict {
 	if j.c.Complete {
 		checked += j.atTheEnd(&f)
 	}
-	if len(j.completedAt) == 0 {
-		return inconclusive("no checkpoint completed")
+	if f.count == 0 && (len(j.completedAt) == 0 || checked == 0) {
+		return inconclusive("no checkpoint completed, or nothing is known of what one names")
 	}
 	return f.verdict("%d references of %d completed checkpoints name an object that was there", checked, len(j.completedAt))
 }
@@ -196,6 +196,9 @@ func (j *orphans) Finish() Verdict {
 	if !j.c.Complete {
 		return unverified()
 	}
+	if len(j.c.Listing) == 0 {
+		return inconclusive("the listing is empty: not even what marks the run is there")
+	}
 	var f findings
 	named := map[string]bool{"run": true}
 	for _, r := range j.c.Restores {
@@ -222,6 +225,9 @@ func (j *orphans) Finish() Verdict {
 type immutable struct{ *trace }
 
 func (j *immutable) Finish() Verdict {
+	if len(j.objects) == 0 {
+		return inconclusive("the object trace has no write")
+	}
 	var f findings
 	keys, again := 0, 0
 	for _, k := range sortedKeys(j.objects) {
@@ -241,15 +247,41 @@ func (j *immutable) Finish() Verdict {
 	return f.verdict("%d keys were put once, or again with the same content (%d times)", keys, again)
 }
 
-// deletions is F5: no object is deleted before its last reference was durably dropped.
+// deletions is F5: no object is deleted before its last reference was durably dropped: before the event that says so, and before
+// the entry of the coordinator log that does.
 type deletions struct {
 	c *Case
 	*trace
 	*lives
+	entered map[uint64]time.Duration // when the entry that drops a checkpoint was there, at the earliest
+}
+
+// enter finds out when the entries that drop checkpoints were put.
+func (j *deletions) enter() {
+	j.entered = map[uint64]time.Duration{}
+	for _, l := range j.c.CoordLog {
+		o := j.objects[checkpoint.EntryKey(l.Sequence)]
+		if l.Kind != string(checkpoint.Drop) || o == nil {
+			continue
+		}
+		for i, p := range o.puts {
+			at := p.end
+			if p.unknown {
+				at = p.start
+			}
+			if was := j.entered[l.Checkpoint]; i == 0 || at < was {
+				j.entered[l.Checkpoint] = at
+			}
+		}
+	}
 }
 
 func (j *deletions) Finish() Verdict {
+	if len(j.objects) == 0 {
+		return inconclusive("the object trace has no write")
+	}
 	var f findings
+	j.enter()
 	users := map[string][]uint64{}
 	each(j.c.Refs, func(r checkpoint.RefsChange, named map[string]checkpoint.ObjectUse) {
 		users[r.Meta.Key] = append(users[r.Meta.Key], r.Checkpoint)
@@ -278,6 +310,9 @@ func (j *deletions) judge(f *findings, key string, d effect, users []uint64) {
 			return
 		case d.start < dropped:
 			f.add(j.event[id], "%s was deleted at %v by %s (request %d); checkpoint %d, completed at %v, names it and was dropped only at %v", key, d.start, d.who, d.seq, id, completed, dropped)
+			return
+		case d.start < j.entered[id]:
+			f.add(j.event[id], "%s was deleted at %v by %s (request %d); checkpoint %d names it and was dropped in the coordinator log only at %v", key, d.start, d.who, d.seq, id, j.entered[id])
 			return
 		}
 	}

@@ -2,6 +2,7 @@ package validate
 
 import (
 	"fmt"
+	"slices"
 
 	"statebench.dev/bench/internal/history"
 	"statebench.dev/bench/internal/keygroup"
@@ -61,8 +62,9 @@ func appendUpTo(list []string, s string) []string {
 // restoredState is S3: what was restored from a checkpoint is the model's state at the checkpoint's positions, in each
 // restore of the run that recorded digests and for each retained checkpoint.
 type restoredState struct {
-	c        *Case
-	restores []restored
+	c         *Case
+	restores  []restored
+	completed map[uint64][]int64 // positions
 }
 
 type restored struct {
@@ -73,15 +75,15 @@ type restored struct {
 }
 
 func (j *restoredState) Observe(e *history.Event) {
+	if e.Kind == history.CheckpointCompleted {
+		j.completed[e.Checkpoint] = append([]int64(nil), e.Positions...)
+	}
 	if e.Kind == history.RestoreDone && e.Checkpoint > 0 && len(e.Digests) > 0 {
 		j.restores = append(j.restores, restored{e.N, e.Attempt, e.Checkpoint, append([]history.GroupDigest(nil), e.Digests...)})
 	}
 }
 
 func (j *restoredState) Finish() Verdict {
-	if !j.c.Complete {
-		return unverified()
-	}
 	if j.c.truth.err != nil {
 		return Verdict{Verdict: results.Fail, Summary: j.c.truth.err.Error()}
 	}
@@ -101,6 +103,12 @@ func (j *restoredState) Finish() Verdict {
 			addDiffering(&f, r)
 			audited++
 		}
+		if at, known := j.completed[r.Checkpoint]; known && r.OK && !slices.Equal(at, r.Positions) {
+			f.add(0, "the metadata of checkpoint %d has the source positions %v, it completed with %v", r.Checkpoint, r.Positions, at)
+		}
+	}
+	if f.count == 0 && groups == 0 {
+		return inconclusive("no restored state was looked at")
 	}
 	return f.verdict("%d groups of state equal the model: %d subtask restores in the run, %d retained checkpoints", groups, len(j.restores), audited)
 }

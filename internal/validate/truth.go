@@ -2,11 +2,14 @@ package validate
 
 import (
 	"fmt"
+	"math"
 	"sort"
+	"time"
 
 	"statebench.dev/bench/internal/canon"
 	"statebench.dev/bench/internal/history"
 	"statebench.dev/bench/internal/keygroup"
+	"statebench.dev/bench/internal/plan"
 	"statebench.dev/bench/workloads"
 )
 
@@ -14,7 +17,10 @@ import (
 // order of their positions.
 type truth struct {
 	model     workloads.Model
+	limit     int64              // no run of the plan reads more records
+	emitted   []int64            // by partition: how far the sources came, as their ranges say without a gap
 	positions map[uint64][]int64 // of completed checkpoints
+	absurd    map[uint64]error   // checkpoints at positions that no source had reached
 	wanted    map[uint64]bool
 	states    map[uint64]map[stateID]canon.Digest
 	output    map[outputID]canon.Digest // at the final positions
@@ -32,25 +38,75 @@ type outputID struct {
 	group     keygroup.ID
 }
 
+func newTruth(model workloads.Model, p *plan.Plan) *truth {
+	return &truth{model: model, limit: mostRecords(p), positions: map[uint64][]int64{}, absurd: map[uint64]error{}, wanted: map[uint64]bool{}}
+}
+
+// unpaced is more records a second than any source without a schedule gives.
+const unpaced = 50_000_000
+
+// mostRecords bounds the input of a run, so that no figure in its files keeps the model busy for ever: what the phases sum up
+// to or, where some are measured in time, twice what the schedule gives in that time.
+func mostRecords(p *plan.Plan) int64 {
+	var timed, patience float64
+	for _, ph := range p.Phases {
+		timed += time.Duration(ph.For).Seconds()
+		patience += time.Duration(ph.Within).Seconds()
+	}
+	if timed == 0 {
+		return p.TotalRecords()
+	}
+	rate := p.Workload.Rate
+	if rate == 0 {
+		rate = unpaced
+	}
+	return int64(min(float64(p.TotalRecords())+2*rate*(timed+patience+60), math.MaxInt64/2))
+}
+
 func (t *truth) observe(e *history.Event) {
-	if e.Kind == history.CheckpointCompleted {
+	switch e.Kind {
+	case history.SourceRange:
+		t.reach(e)
+	case history.CheckpointCompleted:
 		t.positions[e.Checkpoint] = append([]int64(nil), e.Positions...)
-	}
-	if e.Kind == history.RestoreDone && len(e.Digests) > 0 && e.Checkpoint > 0 {
-		t.want(e.Checkpoint)
+		for i, p := range e.Positions {
+			if p > t.reached(i) {
+				t.absurd[e.Checkpoint] = fmt.Errorf("it stands at record %d of source partition %d, of which %d were emitted by then", p, i, t.reached(i))
+			}
+		}
+	case history.RestoreDone:
+		if len(e.Digests) > 0 && e.Checkpoint > 0 {
+			t.want(e.Checkpoint)
+		}
 	}
 }
 
-func (t *truth) want(id uint64) {
-	if t.wanted == nil {
-		t.wanted = map[uint64]bool{}
+// maxPartitions is more than any workload has.
+const maxPartitions = 1 << 16
+
+// reach takes a range that a source emitted.
+func (t *truth) reach(e *history.Event) {
+	if e.Partition < 0 || e.Partition >= maxPartitions || e.From > t.reached(e.Partition) {
+		return // O1 tells
 	}
-	t.wanted[id] = true
+	for len(t.emitted) <= e.Partition {
+		t.emitted = append(t.emitted, 0)
+	}
+	t.emitted[e.Partition] = max(t.emitted[e.Partition], e.To)
 }
 
-// compute runs the model. Positions that go back between checkpoints make the rest of the truth unknown, which the
-// checks that need it report; a model that fails is an error of the harness.
-func (t *truth) compute(c *Case) error {
+func (t *truth) reached(partition int) int64 {
+	if partition < len(t.emitted) {
+		return t.emitted[partition]
+	}
+	return 0
+}
+
+func (t *truth) want(id uint64) { t.wanted[id] = true }
+
+// compute runs the model. Positions that go back between checkpoints, or that no source reached, make the rest of the truth
+// unknown, which the checks that need it report.
+func (t *truth) compute(c *Case) {
 	for _, r := range c.Restores {
 		t.want(r.Checkpoint)
 		if _, known := t.positions[r.Checkpoint]; !known && len(r.Positions) > 0 {
@@ -66,9 +122,13 @@ func (t *truth) compute(c *Case) error {
 	sort.Slice(ids, func(i, j int) bool { return ids[i] < ids[j] })
 	t.states = map[uint64]map[stateID]canon.Digest{}
 	for _, id := range ids {
-		if err := t.advance(t.positions[id]); err != nil {
-			t.err = fmt.Errorf("model at checkpoint %d: %w", id, err)
-			return nil
+		err := t.absurd[id]
+		if err == nil {
+			err = t.advance(t.positions[id])
+		}
+		if err != nil {
+			t.err = fmt.Errorf("the model cannot follow to checkpoint %d: %w", id, err)
+			return
 		}
 		digests := map[stateID]canon.Digest{}
 		t.model.Groups(func(operator, state string, group keygroup.ID, d canon.Digest) {
@@ -86,13 +146,18 @@ func (t *truth) compute(c *Case) error {
 			}
 		})
 	}
-	return nil
 }
 
 func (t *truth) advance(to []int64) error {
 	for i, p := range t.final {
 		if i < len(to) && to[i] < p {
 			return fmt.Errorf("source partition %d goes back from %d to %d", i, p, to[i])
+		}
+	}
+	left := t.limit
+	for i, p := range to {
+		if left -= p; p < 0 || left < 0 {
+			return fmt.Errorf("position %d of source partition %d is more than the plan's %d records allow", p, i, t.limit)
 		}
 	}
 	t.final = to

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"sort"
+	"strings"
 
 	"statebench.dev/bench/backend/checkpoint"
 	"statebench.dev/bench/internal/history"
@@ -77,7 +78,7 @@ func Run(dir results.RunDir, o Options) ([]Verdict, error) {
 		return nil, fmt.Errorf("open the workload of run %s: %w", dir.Name(), err)
 	}
 	checks := pick(o.Checks, c.Plan.Verify.Checks)
-	c.truth = &truth{model: w.Model(), positions: map[uint64][]int64{}}
+	c.truth = newTruth(w.Model(), &c.Plan)
 	judges := make([]Judge, len(checks))
 	for i, k := range checks {
 		judges[i] = k.New(c)
@@ -103,12 +104,13 @@ func Run(dir results.RunDir, o Options) ([]Verdict, error) {
 			}
 		}
 	}
-	if err := c.truth.compute(c); err != nil {
-		return nil, err
-	}
+	c.truth.compute(c)
 	verdicts := make([]Verdict, len(checks))
 	for i, j := range judges {
 		v := j.Finish()
+		if v.Verdict == results.Pass && !c.Complete {
+			v = unverified(v.Summary)
+		}
 		v.Check, v.Name = checks[i].ID, checks[i].Name
 		verdicts[i] = v
 	}
@@ -234,8 +236,10 @@ func (f *findings) verdict(format string, args ...any) Verdict {
 	return Verdict{Verdict: results.Fail, Summary: fmt.Sprintf("%d violations; the first: %s", f.count, f.evidence[0]), Evidence: f.evidence, Events: f.events}
 }
 
-// unverified is the answer of a check whose evidence the run did not come to write.
-func unverified() Verdict { return inconclusive("the run ended before its verify phase") }
+// unverified is the answer of a check whose evidence the run did not come to write, or not to its end; so far is what it says.
+func unverified(soFar ...string) Verdict {
+	return inconclusive("%s", strings.Join(append([]string{"the run ended before its verify phase"}, soFar...), "; up to there "))
+}
 
 func readPlan(path string) (plan.Plan, error) {
 	f, err := os.Open(path)
