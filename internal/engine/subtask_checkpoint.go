@@ -27,7 +27,7 @@ func (l *loop) trigger(ctx context.Context, m TriggerCheckpoint) error {
 		}
 	}
 	l.source.reportAll(ctx)
-	return l.checkpoint(ctx, outcome{aligned: barrier{ID: m.ID, At: m.At}, delay: max(0, l.a.w.cfg.World.Now()-m.At)})
+	return l.checkpoint(ctx, outcome{aligned: barrier(m), delay: max(0, l.a.w.cfg.World.Now()-m.At)})
 }
 
 // checkpoint takes part in an aligned checkpoint: forward the barrier, then the synchronous and the asynchronous part of each

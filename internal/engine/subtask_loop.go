@@ -21,13 +21,12 @@ const pace = time.Millisecond
 type loop struct {
 	a         *execution
 	ctx       context.Context // of the loop's process
-	cancel    context.CancelCauseFunc
-	group     *world.Group // the loop's process and its asynchronous work
-	subtasks  []*subtask   // in order of the flow
-	takers    []taker      // those of subtasks that take records
-	source    *source      // of the first one, or nil
-	gate      *gate        // of the first one, or nil
-	out       *fanout      // of the last one, or nil for a sink
+	group     *world.Group    // the loop's process and its asynchronous work
+	subtasks  []*subtask      // in order of the flow
+	takers    []taker         // those of subtasks that take records
+	source    *source         // of the first one, or nil
+	gate      *gate           // of the first one, or nil
+	out       *fanout         // of the last one, or nil for a sink
 	throttle  backend.Throttler
 	producer  *producer
 	meter     *meter

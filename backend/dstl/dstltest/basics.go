@@ -16,8 +16,10 @@ import (
 func sequenceNumbers(h *harness) {
 	h.open(dstl.Options{})
 	w := h.writer("count-0")
+	//lint:ignore SA4000 asking twice is the test
 	h.want(w.next() == 0 && w.next() == 0, "asking for the next number advances an empty log")
 	w.put("a", 5)
+	//lint:ignore SA4000 asking twice is the test
 	h.want(w.next() == 1 && w.next() == 1, "asking twice advances twice")
 	w.put("b", 5)
 	w.put("c", 5)
