@@ -24,7 +24,6 @@ const (
 
 // figure is a chart with everything around it: title, legend, panels one below the other, caption.
 type figure struct {
-	name    string
 	title   string
 	about   string // what it shows, for those who cannot see it
 	legend  []legendItem
@@ -41,10 +40,11 @@ type legendItem struct {
 	draw func(c draw.Canvas, at vg.Point) // centred on at, within 9 points
 }
 
-// picture is a rendered figure.
+// picture is a figure drawn as SVG. Its PNG is drawn on demand, since that takes ten times as long.
 type picture struct {
-	name, title, about, caption string
-	svg, png                    []byte
+	name, title, about string
+	svg                []byte
+	figure             *figure
 }
 
 // draw renders the charts that the plans ask for.
@@ -52,12 +52,12 @@ func (inv *Invocation) draw() ([]picture, error) {
 	var all []picture
 	for _, name := range inv.charts() {
 		f := inv.figure(name)
-		f.name, f.sim = name, inv.simulated()
-		p, err := f.render()
+		f.sim = inv.simulated()
+		svg, err := f.svg()
 		if err != nil {
 			return nil, fmt.Errorf("draw %s: %w", name, err)
 		}
-		all = append(all, p)
+		all = append(all, picture{name: name, title: f.title, about: f.about, svg: svg, figure: f})
 	}
 	return all, nil
 }
@@ -73,25 +73,23 @@ func (inv *Invocation) figure(name string) *figure {
 	}
 }
 
-// render draws the figure twice.
-func (f *figure) render() (picture, error) {
-	p := picture{name: f.name, title: f.title, about: f.about, caption: f.caption}
-	height := f.size()
-	svg := vgsvg.New(figureWidth, height)
-	f.drawOn(draw.New(svg))
+func (f *figure) svg() ([]byte, error) {
+	c := vgsvg.New(figureWidth, f.size())
+	f.drawOn(draw.New(c))
 	var b bytes.Buffer
-	if _, err := svg.WriteTo(&b); err != nil {
-		return p, err
+	_, err := c.WriteTo(&b)
+	return b.Bytes(), err
+}
+
+// png draws the figure of a picture again, as pixels.
+func (p picture) png() ([]byte, error) {
+	c := vgimg.NewWith(vgimg.UseWH(figureWidth, p.figure.size()), vgimg.UseDPI(figureDPI))
+	p.figure.drawOn(draw.New(c))
+	var b bytes.Buffer
+	if _, err := (vgimg.PngCanvas{Canvas: c}).WriteTo(&b); err != nil {
+		return nil, fmt.Errorf("draw %s: %w", p.name, err)
 	}
-	p.svg = b.Bytes()
-	img := vgimg.NewWith(vgimg.UseWH(figureWidth, height), vgimg.UseDPI(figureDPI))
-	f.drawOn(draw.New(img))
-	var png bytes.Buffer
-	if _, err := (vgimg.PngCanvas{Canvas: img}).WriteTo(&png); err != nil {
-		return p, err
-	}
-	p.png = png.Bytes()
-	return p, nil
+	return b.Bytes(), nil
 }
 
 func titleStyle() text.Style   { return lettering(13, ink(), true) }

@@ -40,9 +40,12 @@ func Write(inv *Invocation) error {
 		}
 	}
 	for _, p := range pictures {
-		errs = append(errs,
-			results.WriteFile(inv.Dir.Path(results.PlotsDir, p.name+".svg"), p.svg),
-			results.WriteFile(inv.Dir.Path(results.PlotsDir, p.name+".png"), p.png))
+		errs = append(errs, results.WriteFile(inv.Dir.Path(results.PlotsDir, p.name+".svg"), p.svg))
+		png, err := p.png()
+		if err == nil {
+			err = results.WriteFile(inv.Dir.Path(results.PlotsDir, p.name+".png"), png)
+		}
+		errs = append(errs, err)
 	}
 	errs = append(errs, results.WriteFile(inv.Dir.Path(results.SummaryFile), []byte(summary(inv))))
 	page, err := page(inv, pictures)

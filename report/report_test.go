@@ -184,7 +184,7 @@ func TestManyArmsAreShownInParts(t *testing.T) {
 			t.Errorf("no column %s", want)
 		}
 	}
-	must(t, Write(inv))
+	render(t, inv)
 }
 
 func TestPhasesWithOtherFaultsAreNotCompared(t *testing.T) {
