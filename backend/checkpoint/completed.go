@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"statebench.dev/bench/backend/store"
+	"statebench.dev/bench/internal/world"
 )
 
 // Completed is a completed checkpoint that is retained.
@@ -55,19 +56,35 @@ func (s *CompletedStore) Lowest() uint64 {
 // List returns all, oldest first. The slice is the caller's.
 func (s *CompletedStore) List() []*Completed { return slices.Clone(s.list) }
 
-// Read reads and checks the metadata object at key. Its errors wrap those of the store, ErrVersion, or store.ErrCorrupt when
+// Fetch is Read for a store whose answers may be damaged on the way: it reads again as store.Reread does.
+func Fetch(ctx context.Context, w world.World, b store.Bucket, key string) (done *Completed, err error) {
+	err = store.Reread(ctx, w, func() (got uint32, err error) {
+		done, got, err = read(ctx, b, key)
+		return got, err
+	})
+	return done, err
+}
+
+// Read reads the metadata object at key once and checks it. Its errors wrap those of the store, ErrVersion, or store.ErrCorrupt when
 // the object is damaged or belongs to another checkpoint.
 func Read(ctx context.Context, b store.Bucket, key string) (*Completed, error) {
+	done, _, err := read(ctx, b, key)
+	return done, err
+}
+
+// read also returns the checksum of what came.
+func read(ctx context.Context, b store.Bucket, key string) (*Completed, uint32, error) {
 	body, err := b.Get(ctx, key)
 	if err != nil {
-		return nil, fmt.Errorf("read metadata %q: %w", key, err)
+		return nil, 0, fmt.Errorf("read metadata %q: %w", key, err)
 	}
+	got := store.CRC32C(body)
 	m, err := Decode(body)
 	if err != nil {
-		return nil, fmt.Errorf("read metadata %q: %w", key, err)
+		return nil, got, fmt.Errorf("read metadata %q: %w", key, err)
 	}
 	if MetadataKey(m.ID, m.Term) != key {
-		return nil, fmt.Errorf("metadata %q is that of checkpoint %d in term %d: %w", key, m.ID, m.Term, store.ErrCorrupt)
+		return nil, got, fmt.Errorf("metadata %q is that of checkpoint %d in term %d: %w", key, m.ID, m.Term, store.ErrCorrupt)
 	}
-	return &Completed{Metadata: m, Object: ObjectUse{Key: key, Bytes: int64(len(body)), CRC32C: store.CRC32C(body)}}, nil
+	return &Completed{Metadata: m, Object: ObjectUse{Key: key, Bytes: int64(len(body)), CRC32C: got}}, got, nil
 }

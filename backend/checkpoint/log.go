@@ -116,7 +116,7 @@ func ReadEntries(ctx context.Context, w world.World, b store.Bucket, after uint6
 	for i := range min(readers, len(keys)) {
 		g.Go(ctx, fmt.Sprintf("read-coordinator-log-%d", i), func(ctx context.Context) error {
 			for k := i; k < len(keys); k += readers {
-				entries[k], errs[k] = readEntry(ctx, b, keys[k])
+				entries[k], errs[k] = readEntry(ctx, w, b, keys[k])
 			}
 			return nil
 		})
@@ -135,17 +135,23 @@ func ReadEntries(ctx context.Context, w world.World, b store.Bucket, after uint6
 	return entries, nil
 }
 
-func readEntry(ctx context.Context, b store.Bucket, key string) (Entry, error) {
-	body, err := b.Get(ctx, key)
+// readEntry reads one entry, again when it was damaged on the way.
+func readEntry(ctx context.Context, w world.World, b store.Bucket, key string) (e Entry, err error) {
+	err = store.Reread(ctx, w, func() (uint32, error) {
+		body, err := b.Get(ctx, key)
+		if err == nil {
+			e, err = DecodeEntry(body)
+		}
+		if seq, ok := parseEntryKey(key); err == nil && (!ok || seq != e.Seq) {
+			err = fmt.Errorf("it is entry %d: %w", e.Seq, store.ErrCorrupt)
+		}
+		if err != nil {
+			err = fmt.Errorf("read %q: %w", key, err)
+		}
+		return store.CRC32C(body), err
+	})
 	if err != nil {
-		return Entry{}, fmt.Errorf("read %q: %w", key, err)
-	}
-	e, err := DecodeEntry(body)
-	if err != nil {
-		return Entry{}, fmt.Errorf("read %q: %w", key, err)
-	}
-	if seq, ok := parseEntryKey(key); !ok || seq != e.Seq {
-		return Entry{}, fmt.Errorf("read %q: it is entry %d: %w", key, e.Seq, store.ErrCorrupt)
+		return Entry{}, err
 	}
 	return e, nil
 }
@@ -315,7 +321,7 @@ func (l *Log) readBack(ctx context.Context, key string, body []byte, ours bool) 
 	if ours {
 		return DecodeEntry(body)
 	}
-	return readEntry(ctx, l.bucket, key)
+	return readEntry(ctx, l.world, l.bucket, key)
 }
 
 // EncodeEntry writes an entry as one line of JSON followed by its CRC32C in eight hexadecimal digits: people read this log.

@@ -91,7 +91,10 @@ func replayAll(b []byte, r keygroup.Range) (elements, error) {
 		if bl.offset < 0 {
 			return nil, damaged("section begins behind its first block")
 		}
-		payload, err := decodeBlock(b[bl.offset:][:bl.length], bl, nil)
+		if err := checkBlock(b[bl.offset:][:bl.length], bl); err != nil {
+			return nil, err
+		}
+		payload, err := openBlock(b[bl.offset:][:bl.length], nil)
 		if err != nil {
 			return nil, err
 		}

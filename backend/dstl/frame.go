@@ -211,18 +211,24 @@ func appendName(b []byte, s string) []byte {
 	return append(b, s...)
 }
 
-// decodeBlock checks one block and returns its payload; scratch is reused when it is large enough.
-func decodeBlock(b []byte, bl block, scratch []byte) (payload []byte, err error) {
+// checkBlock verifies a block: with its checksum right, it is what was written.
+func checkBlock(b []byte, bl block) error {
 	if int64(len(b)) != bl.length || len(b) < blockHeader {
-		return nil, damaged("block of %d bytes is cut to %d", bl.length, len(b))
+		return damaged("block of %d bytes is cut to %d", bl.length, len(b))
 	}
-	if checksum(b[4:]) != binary.LittleEndian.Uint32(b) {
-		return nil, damaged("block has another checksum")
+	if want, got := binary.LittleEndian.Uint32(b), checksum(b[4:]); want != got {
+		return damaged("block has checksum %08x, should be %08x", got, want)
 	}
 	stored, raw := binary.LittleEndian.Uint32(b[4:]), binary.LittleEndian.Uint32(b[8:])
 	if int(stored) != len(b)-blockHeader || raw > maxBlock*2 || binary.LittleEndian.Uint64(b[12:]) != bl.seq {
-		return nil, damaged("block does not fit its index")
+		return damaged("block does not fit its index")
 	}
+	return nil
+}
+
+// openBlock returns the payload of a block that was checked; scratch is reused when it is large enough.
+func openBlock(b, scratch []byte) (payload []byte, err error) {
+	raw := binary.LittleEndian.Uint32(b[8:])
 	switch payload = b[blockHeader:]; b[20] {
 	case codecPlain:
 	case codecS2:

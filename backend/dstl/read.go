@@ -35,8 +35,9 @@ type fetched struct {
 	wanted
 	index  *section
 	blocks []block
-	bytes  [][]byte // of each block, header included
+	bytes  [][]byte // of each block, header included; verified
 	size   int64    // fetched from the store
+	got    uint32   // checksum of what was fetched since the last start
 	err    error
 	done   *world.Latch
 }
@@ -55,7 +56,10 @@ func (l *segmentLog) Read(ctx context.Context, refs []backend.ObjectRef, r keygr
 		f := &fetched{wanted: parts[i], done: world.NewLatch(l.env.World)}
 		ahead[i] = f
 		group.Go(inner, "log-fetch", func(ctx context.Context) error {
-			f.err = l.fetch(ctx, f)
+			f.err = store.Reread(ctx, l.env.World, func() (uint32, error) {
+				err := l.fetch(ctx, f)
+				return f.got, err
+			})
 			f.done.Open()
 			return nil
 		})
@@ -92,8 +96,9 @@ func (l *segmentLog) Read(ctx context.Context, refs []backend.ObjectRef, r keygr
 	return stats, err
 }
 
-// fetch reads the index of a part and the blocks with wanted key groups and sequence numbers.
+// fetch reads the index of a part and the blocks with wanted key groups and sequence numbers, and verifies them.
 func (l *segmentLog) fetch(ctx context.Context, f *fetched) error {
+	f.index, f.blocks, f.bytes, f.got = nil, nil, nil, 0
 	ctx = store.WithInfo(ctx, store.Info{Cause: "restore", Who: l.env.Worker, Attempt: l.env.Attempt})
 	var from int64 // where tail begins in the part
 	size := f.ref.Length
@@ -105,7 +110,7 @@ func (l *segmentLog) fetch(ctx context.Context, f *fetched) error {
 		return err
 	}
 	if n, err := sectionIndexSize(tail); err != nil {
-		return err
+		return f.at(from, err)
 	} else if need := n + sectionTail; need > int64(len(tail)) && need <= size {
 		from = size - need
 		if tail, err = l.get(ctx, f, from, need); err != nil {
@@ -113,7 +118,7 @@ func (l *segmentLog) fetch(ctx context.Context, f *fetched) error {
 		}
 	}
 	if f.index, err = decodeSection(tail, size); err != nil {
-		return err
+		return f.at(from, err)
 	}
 	if f.index.log != f.ref.Log || f.index.from > f.ref.From || f.index.to < f.ref.To {
 		return damaged("part holds %s [%d,%d)", f.index.log, f.index.from, f.index.to)
@@ -146,11 +151,20 @@ func (l *segmentLog) fetchBlocks(ctx context.Context, f *fetched, have []byte, f
 			base = at
 		}
 		for _, b := range f.blocks[i:n] {
-			f.bytes = append(f.bytes, data[b.offset-base:][:b.length])
+			body := data[b.offset-base:][:b.length]
+			if err := checkBlock(body, b); err != nil {
+				return f.at(b.offset, err)
+			}
+			f.bytes = append(f.bytes, body)
 		}
 		i = n
 	}
 	return nil
+}
+
+// at says where in the object the damage is that was found at offset off of the part.
+func (f *fetched) at(off int64, err error) error {
+	return fmt.Errorf("at offset %d: %w", f.ref.Offset+off, err)
 }
 
 // get reads n bytes of the part from offset off on.
@@ -163,6 +177,7 @@ func (l *segmentLog) get(ctx context.Context, f *fetched, off, n int64) ([]byte,
 	if err != nil {
 		return nil, err
 	}
+	f.got = f.got*31 + checksum(b)
 	if int64(len(b)) != n {
 		return nil, damaged("%d of %d bytes at %d", len(b), n, f.ref.Offset+off)
 	}
@@ -188,9 +203,9 @@ func (p *replay) apply(f *fetched) (n int64, err error) {
 		return 0, err
 	}
 	for i, b := range f.blocks {
-		payload, err := decodeBlock(f.bytes[i], b, p.scratch)
+		payload, err := openBlock(f.bytes[i], p.scratch)
 		if err != nil {
-			return n, err
+			return n, f.at(b.offset, err)
 		}
 		if cap(payload) > cap(p.scratch) && f.bytes[i][20] == codecS2 {
 			p.scratch = payload[:cap(payload)]
@@ -201,7 +216,7 @@ func (p *replay) apply(f *fetched) (n int64, err error) {
 			return p.v.Apply(c)
 		})
 		if err != nil {
-			return n, err
+			return n, f.at(b.offset, err)
 		}
 	}
 	return n, nil

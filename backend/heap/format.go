@@ -128,7 +128,7 @@ func parseFooter(key string, tail []byte, size int64) (f footer, err error) {
 	}
 	body := tail[len(tail)-n : len(tail)-trailerSize]
 	if castagnoli(body) != binary.BigEndian.Uint32(tail[len(tail)-trailerSize+4:]) {
-		return f, damaged(key, "checksum of the footer")
+		return f, damaged(key, "checksum of the footer at offset %d", size-int64(n))
 	}
 	r := backend.NewReader(body)
 	for id := range int(r.Uint16()) {
@@ -155,25 +155,43 @@ func parseFooter(key string, tail []byte, size int64) (f footer, err error) {
 
 // parseBlocks decompresses the blocks of a key group.
 func parseBlocks(key string, g groupIndex, b []byte) (raw [][]byte, err error) {
-	for len(b) > 0 {
+	for at := g.offset; len(b) > 0; {
+		bad := func(format string, args ...any) error {
+			return damaged(key, "block at offset %d, key group %d: %s", at, g.group, fmt.Sprintf(format, args...))
+		}
 		if len(b) < blockHeader {
-			return nil, damaged(key, "block of key group %d is cut", g.group)
+			return nil, bad("cut")
 		}
 		n, sum := uint64(binary.BigEndian.Uint32(b)), binary.BigEndian.Uint32(b[4:])
 		if b = b[blockHeader:]; n > uint64(len(b)) {
-			return nil, damaged(key, "block of key group %d is cut", g.group)
+			return nil, bad("cut")
 		}
-		if castagnoli(b[:n]) != sum {
-			return nil, damaged(key, "checksum of a block of key group %d", g.group)
+		if got := castagnoli(b[:n]); got != sum {
+			return nil, bad("checksum %08x, should be %08x", got, sum)
 		}
 		block, err := s2.Decode(nil, b[:n])
 		if err != nil || len(block) < 2 || keygroup.ID(binary.BigEndian.Uint16(block)) != g.group {
-			return nil, damaged(key, "block of key group %d (%v)", g.group, err)
+			return nil, bad("not what belongs there (%v)", err)
 		}
 		raw = append(raw, block[2:])
 		b = b[n:]
+		at += blockHeader + n
 	}
 	return raw, nil
+}
+
+// locate finds out where an object b is damaged, or returns err, which says that it is.
+func locate(key string, b []byte, err error) error {
+	f, ferr := parseFooter(key, b, int64(len(b)))
+	if ferr != nil {
+		return ferr
+	}
+	for _, g := range f.groups {
+		if _, berr := parseBlocks(key, g, b[g.offset:g.offset+g.length]); berr != nil {
+			return berr
+		}
+	}
+	return err
 }
 
 // eachElement calls f for the elements of a block, without the key group in front.

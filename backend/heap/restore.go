@@ -22,6 +22,7 @@ type part struct {
 	fetched *world.Latch
 	err     error
 	bytes   int64
+	got     uint32 // checksum of what was read since the last start
 	footer  footer
 	content []groupContent
 }
@@ -74,7 +75,10 @@ func (k *keyed) restore(ctx context.Context, o backend.OpenOptions) error {
 			p.fetched = world.NewLatch(w)
 			fetches.Go(ctx, "fetch "+p.ref.Key, func(ctx context.Context) error {
 				defer p.fetched.Open()
-				p.err = k.fetch(ctx, p)
+				p.err = store.Reread(ctx, w, func() (uint32, error) {
+					err := k.fetch(ctx, p)
+					return p.got, err
+				})
 				return nil
 			})
 		}
@@ -98,8 +102,9 @@ func (k *keyed) restore(ctx context.Context, o backend.OpenOptions) error {
 	return err
 }
 
-// fetch reads and decompresses a part.
+// fetch reads, verifies and decompresses a part.
 func (k *keyed) fetch(ctx context.Context, p *part) error {
+	p.got, p.footer, p.content = 0, footer{}, nil
 	blocks, err := k.read(ctx, p)
 	if err != nil {
 		return err
@@ -143,13 +148,14 @@ func (k *keyed) read(ctx context.Context, p *part) (func(groupIndex) ([]byte, er
 	}
 	b, err := k.b.e.Bucket.Get(ctx, p.ref.Key)
 	p.bytes += int64(len(b))
+	p.got = castagnoli(b)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("get object %q: %w", p.ref.Key, err)
 	case int64(len(b)) != p.ref.Bytes:
 		return nil, damaged(p.ref.Key, "%d bytes, not %d", len(b), p.ref.Bytes)
-	case castagnoli(b) != p.ref.CRC32C:
-		return nil, damaged(p.ref.Key, "checksum of the object")
+	case p.got != p.ref.CRC32C:
+		return nil, locate(p.ref.Key, b, damaged(p.ref.Key, "checksum %08x, should be %08x", p.got, p.ref.CRC32C))
 	case len(b) < headerSize:
 		return nil, damaged(p.ref.Key, "no header")
 	}
@@ -191,6 +197,7 @@ func (k *keyed) getRange(ctx context.Context, p *part, off, n int64) ([]byte, er
 	case int64(len(b)) != n:
 		return nil, damaged(p.ref.Key, "%d bytes from %d on, not %d", len(b), off, n)
 	}
+	p.got = p.got*31 + castagnoli(b)
 	return b, nil
 }
 

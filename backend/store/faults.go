@@ -54,11 +54,13 @@ func (f *faulty) wait(ctx context.Context, d Decision) error {
 
 func (f *faulty) Put(ctx context.Context, key string, body []byte, o PutOptions) error {
 	out := outcomeOf(ctx)
-	d, err := f.before(ctx, Call{Op: history.OpPut, Key: key, Bytes: int64(len(body)), IfNotExist: o.IfNotExist})
+	c := Call{Op: history.OpPut, Key: key, Bytes: int64(len(body)), IfNotExist: o.IfNotExist}
+	d, err := f.before(ctx, c)
 	if err != nil {
 		return err
 	}
 	if d.Cut {
+		d.happened(ctx, c)
 		return injected(ErrAmbiguous, "connection lost in the middle of the body")
 	}
 	if d.Flip {
@@ -68,28 +70,38 @@ func (f *faulty) Put(ctx context.Context, key string, body []byte, o PutOptions)
 	out.report(key, history.AppliedUnknown)
 	err = f.in.Put(ctx, key, body, o)
 	out.settle(key, err)
-	if err == nil && d.LostAck {
+	if err != nil {
+		return err
+	}
+	d.happened(ctx, c)
+	if d.LostAck {
 		return injected(ErrAmbiguous, "acknowledgement lost")
 	}
-	return err
+	return nil
 }
 
 func (f *faulty) Get(ctx context.Context, key string) ([]byte, error) {
-	d, err := f.before(ctx, Call{Op: history.OpGet, Key: key})
-	if err != nil {
-		return nil, err
-	}
-	body, err := f.in.Get(ctx, key)
-	return f.inj.After(d, body, err)
+	return f.get(ctx, key, func() ([]byte, error) { return f.in.Get(ctx, key) })
 }
 
 func (f *faulty) GetRange(ctx context.Context, key string, off, n int64) ([]byte, error) {
-	d, err := f.before(ctx, Call{Op: history.OpGet, Key: key})
+	return f.get(ctx, key, func() ([]byte, error) { return f.in.GetRange(ctx, key, off, n) })
+}
+
+func (f *faulty) get(ctx context.Context, key string, get func() ([]byte, error)) ([]byte, error) {
+	c := Call{Op: history.OpGet, Key: key}
+	d, err := f.before(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	body, err := f.in.GetRange(ctx, key, off, n)
-	return f.inj.After(d, body, err)
+	body, err := get()
+	if err != nil {
+		return body, err
+	}
+	if d.Cut || d.Flip && len(body) > 0 {
+		d.happened(ctx, c)
+	}
+	return f.inj.After(d, body, nil)
 }
 
 func (f *faulty) Stat(ctx context.Context, key string) (Attributes, error) {
@@ -101,7 +113,8 @@ func (f *faulty) Stat(ctx context.Context, key string) (Attributes, error) {
 
 func (f *faulty) List(ctx context.Context, prefix, startAfter string) iter.Seq2[Attributes, error] {
 	return func(yield func(Attributes, error) bool) {
-		d, err := f.before(ctx, Call{Op: history.OpList, Key: prefix})
+		c := Call{Op: history.OpList, Key: prefix}
+		d, err := f.before(ctx, c)
 		if err != nil {
 			yield(Attributes{}, err)
 			return
@@ -121,6 +134,7 @@ func (f *faulty) List(ctx context.Context, prefix, startAfter string) iter.Seq2[
 			}
 		}
 		if d.Cut {
+			d.happened(ctx, c)
 			yield(Attributes{}, injected(ErrUnavailable, "listing cut"))
 		}
 	}
@@ -157,7 +171,8 @@ func (f *faulty) Delete(ctx context.Context, keys []string) []Deleted {
 	}
 	for j, d := range f.in.Delete(ctx, pass) {
 		out.settle(d.Key, d.Err)
-		if d.Err == nil && decisions[place[j]].LostAck {
+		if by := decisions[place[j]]; d.Err == nil && by.LostAck {
+			by.happened(ctx, Call{Op: history.OpDelete, Key: d.Key})
 			d.Err = injected(ErrAmbiguous, "acknowledgement lost")
 		}
 		answers[place[j]].Err = d.Err
@@ -173,7 +188,8 @@ func (f *faulty) Uploads(ctx context.Context, prefix string) ([]Upload, error) {
 }
 
 func (f *faulty) AbortUpload(ctx context.Context, u Upload) error {
-	d, err := f.before(ctx, Call{Op: history.OpAbort, Key: u.Key})
+	c := Call{Op: history.OpAbort, Key: u.Key}
+	d, err := f.before(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -182,6 +198,7 @@ func (f *faulty) AbortUpload(ctx context.Context, u Upload) error {
 	err = f.in.AbortUpload(ctx, u)
 	out.settle(u.Key, err)
 	if err == nil && d.LostAck {
+		d.happened(ctx, c)
 		return injected(ErrAmbiguous, "acknowledgement lost")
 	}
 	return err

@@ -25,11 +25,21 @@ type Decision struct {
 	// What is done to a request that is let through.
 	LostAck, Cut, Flip bool
 
-	at float64 // where the body is cut or flipped, in [0, 1)
+	at   float64 // where the body is cut or flipped, in [0, 1)
+	late []*activeRule
 }
 
 // Touched tells whether the decision changes anything.
-func (d Decision) Touched() bool { return d != Decision{} }
+func (d Decision) Touched() bool {
+	return d.Delay > 0 || d.Status != 0 || d.Timeout || d.LostAck || d.Cut || d.Flip
+}
+
+// happened tells the rules that were waiting for it that c was damaged, or its answer lost.
+func (d Decision) happened(ctx context.Context, c Call) {
+	for _, a := range d.late {
+		a.OnHit(ctx, c)
+	}
+}
 
 // Injector decides about each request of a bucket made with WithFaults. It is a list of rules that may change at any
 // time; every rule draws from its own stream, so adding or removing one does not move the draws of another. It can serve
@@ -109,7 +119,8 @@ func (in *Injector) Asked(op string) int64 {
 	return in.mu.asked[op]
 }
 
-// Before decides about c, counts the hits and calls OnHit of each rule that takes part, holding no lock.
+// Before decides about c, counts the hits and calls OnHit of each rule that takes part, holding no lock. Rules that let the
+// request through and do something to it afterwards are told once that is done.
 func (in *Injector) Before(ctx context.Context, c Call) Decision {
 	in.mu.Lock()
 	in.mu.asked[c.Op]++
@@ -123,11 +134,20 @@ func (in *Injector) Before(ctx context.Context, c Call) Decision {
 	}
 	in.mu.Unlock()
 	for _, a := range hit {
-		if a.OnHit != nil {
+		switch {
+		case a.OnHit == nil:
+		case a.damages() && d.Status == 0 && !d.Timeout:
+			d.late = append(d.late, a)
+		default:
 			a.OnHit(ctx, c)
 		}
 	}
 	return d
+}
+
+// damages tells whether all that the rule does is done to a request that was let through.
+func (a *activeRule) damages() bool {
+	return (a.LostAck || a.Cut || a.Flip) && a.Delay == 0 && a.Jitter == 0
 }
 
 // matches also advances the rule's counter and stream, whatever other rules do.

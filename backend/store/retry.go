@@ -210,20 +210,30 @@ func (r *Retrying) Put(ctx context.Context, key string, body []byte, o PutOption
 }
 
 // resolve reads key after a conditional put of body was refused with taken: nil when the object is ours, taken when it
-// is not, ErrAmbiguous when it cannot be read.
+// is not, ErrAmbiguous when it cannot be read. A reading may be damaged on the way: only two that agree say that the
+// object is another one.
 func (r *Retrying) resolve(ctx context.Context, key string, body []byte, taken error) error {
-	there, err := r.in.Get(ctx, key)
-	switch {
-	case err == nil && bytes.Equal(there, body):
-		r.count(func(n *RetryCounts) { n.Resolved++ })
-		return nil
-	case err == nil:
-		return taken
-	case errors.Is(err, ErrNotExist): // deleted in between, so it was not ours to begin with or no longer matters
-		return errors.Join(taken, err)
+	var before []byte
+	for n := range resolveReads {
+		there, err := r.in.Get(ctx, key)
+		switch {
+		case errors.Is(err, ErrNotExist): // deleted in between, so it was not ours to begin with or no longer matters
+			return errors.Join(taken, err)
+		case err != nil:
+			return fmt.Errorf("%w: whose object it is could not be read: %w", ErrAmbiguous, err)
+		case bytes.Equal(there, body):
+			r.count(func(n *RetryCounts) { n.Resolved++ })
+			return nil
+		case n > 0 && bytes.Equal(there, before):
+			return taken
+		}
+		before = there
 	}
-	return fmt.Errorf("%w: whose object it is could not be read: %w", ErrAmbiguous, err)
+	return fmt.Errorf("%w: whose object it is could not be read: no two of %d readings agree", ErrAmbiguous, resolveReads)
 }
+
+// resolveReads is how often an object is read to find out whose it is.
+const resolveReads = 4
 
 // Get implements Bucket.
 func (r *Retrying) Get(ctx context.Context, key string) (body []byte, err error) {

@@ -60,8 +60,8 @@ type Rule struct {
 	// Flip changes one byte of the body that a get returns or a put stores, without an error.
 	Flip bool
 
-	// OnHit, where set, is called by the process that makes the request, before the effect, each time the rule
-	// touches one. It must not use the bucket.
+	// OnHit, where set, is called by the process that makes the request each time the rule touches one: before the effect, but
+	// for a rule that only loses acknowledgements, cuts or flips, once it did so. It must not use the bucket.
 	OnHit func(ctx context.Context, c Call)
 }
 

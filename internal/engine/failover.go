@@ -71,7 +71,7 @@ func (c *coordinator) rebuild(ctx context.Context, retained []checkpoint.Retaine
 	for _, r := range retained {
 		var done *checkpoint.Completed
 		err := c.insist(ctx, func() (err error) {
-			done, err = checkpoint.Read(ctx, c.bucket, r.Metadata)
+			done, err = checkpoint.Fetch(ctx, c.world, c.bucket, r.Metadata)
 			return err
 		})
 		switch {
@@ -154,7 +154,7 @@ func (c *coordinator) pick(ctx context.Context) {
 		p := picked{unreadable: map[uint64]string{}}
 		for i := len(candidates) - 1; i >= 0 && p.done == nil; i-- {
 			err := c.insist(ctx, func() (err error) {
-				p.done, err = checkpoint.Read(ctx, c.bucket, candidates[i].Object.Key)
+				p.done, err = checkpoint.Fetch(ctx, c.world, c.bucket, candidates[i].Object.Key)
 				return err
 			})
 			if ctx.Err() != nil {
