@@ -8,6 +8,8 @@ import (
 
 	"statebench.dev/bench/internal/results"
 	"statebench.dev/bench/internal/stats"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
 // warnings are what limits the figures, most serious first.
@@ -40,8 +42,12 @@ func (inv *Invocation) warnings(t *table) (list []string) {
 			list = append(list, fmt.Sprintf("phase %s is measured in time: the arms need not have done the same work in it", p.name))
 		}
 	}
-	if t.base != nil && m.Repetitions <= 1 {
-		list = append(list, "one repetition: differences are not tested")
+	if t.base != nil {
+		reps := "one repetition"
+		if m.Repetitions > 1 {
+			reps = fmt.Sprintf("%d repetitions put together", m.Repetitions)
+		}
+		list = append(list, reps+": differences are not tested")
 	}
 	for i := range list {
 		list[i] = clip(oneLine(list[i]), 300)
@@ -100,10 +106,14 @@ func (inv *Invocation) putNote(t *table) string {
 	}
 	var parts []string
 	for _, a := range t.arms {
+		puts := hdrhistogram.New(1, maxMicros, 3)
 		for _, r := range a.runs {
-			if h := r.traffic.puts; h != nil && h.TotalCount() >= minPuts {
-				parts = append(parts, fmt.Sprintf("%s in %s", formatMillis(float64(h.ValueAtQuantile(50))/1000), r.Entry.Name))
+			if r.traffic.puts != nil {
+				puts.Merge(r.traffic.puts)
 			}
+		}
+		if puts.TotalCount() >= minPuts {
+			parts = append(parts, fmt.Sprintf("%s in %s", formatMillis(float64(puts.ValueAtQuantile(50))/1000), a.name))
 		}
 	}
 	if len(parts) == 0 {

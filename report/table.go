@@ -67,7 +67,7 @@ func newTable(inv *Invocation) *table {
 	t.figure(row{label: "recovery-point age", name: "recovery-point age p99w", stat: "p99w", unit: unitSeconds, better: lower}, func(a *arm) stats.Figure { return a.age(t.window, 0.99) })
 	t.loadRow()
 	t.storeRows()
-	t.cpuRow()
+	t.cpuRows()
 	return t
 }
 
@@ -156,25 +156,23 @@ func (t *table) storeRows() {
 	})
 }
 
-// cpuRow is what the process used; the store's share is told apart where it is a process of its own.
-func (t *table) cpuRow() {
+// cpuRows are what the process used, and the store where it is a process of its own.
+func (t *table) cpuRows() {
 	if t.sim {
 		return // nothing is measured: the process is the simulator
 	}
-	r := t.figure(row{label: "CPU, store apart", name: "CPU a record", unit: unitMicros, better: lower}, func(a *arm) stats.Figure {
+	t.figure(row{label: "CPU, store apart", name: "CPU a record", unit: unitMicros, better: lower}, func(a *arm) stats.Figure {
 		return a.cpu(t.window, func(s *results.SeriesRow) results.Opt { return s.CPU })
 	})
-	var apart []string
-	for _, a := range t.arms {
-		f := a.cpu(t.window, func(s *results.SeriesRow) results.Opt { return s.StoreCPU })
-		if f.OK() {
-			apart = append(apart, digits(f.Value))
-		}
+	at := len(t.rows) - 1
+	store := t.figure(row{label: "CPU of the store", name: "CPU of the store a record", unit: unitMicros, better: lower}, func(a *arm) stats.Figure {
+		return a.cpu(t.window, func(s *results.SeriesRow) results.Opt { return s.StoreCPU })
+	})
+	if sharedReason(store.figures) == "" {
+		return
 	}
-	switch {
-	case len(apart) > 0:
-		r.note = "store: " + list(apart) + " µs/rec"
-	case sharedReason(r.figures) == "":
+	t.rows = t.rows[:at+1]
+	if r := &t.rows[at]; sharedReason(r.figures) == "" {
 		r.label, r.note = "CPU", "the store's work is in it"
 	}
 }
