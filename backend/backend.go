@@ -157,6 +157,9 @@ type WorkerEnv struct {
 	Worker     string       // worker-0, ...
 	Attempt    uint64
 	Failpoints *failpoint.Set
+	// Folder is a folder of the real machine for the files that a backend keeps beside its memory, made when it is first used;
+	// empty: the machine's folder for temporary files. Simulated workers have none.
+	Folder string
 	// Emit records an event; the callee fills in time and sequence, the caller kind and figures. It may unwind the calling
 	// process, when a trigger on the event kills its domain. Never nil.
 	Emit func(ctx context.Context, e history.Event)
