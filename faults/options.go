@@ -22,6 +22,17 @@ func Options(kind string) []Option {
 		return append(where, Option{"status", "int", "403, 429 or 5xx; 503 where absent"})
 	case "store-latency":
 		return append(where, Option{"delay", "duration", "how much longer a request takes"}, Option{"jitter", "duration", "up to so much more, equally distributed"})
+	case "store-outage":
+		return where[:2]
+	case "lost-ack":
+		where[0].About = "put, delete or abort, several joined by |; absent: all of these"
+		return where
+	case "cut-body":
+		where[0].About = "put, get or list, several joined by |; absent: all of these"
+		return where
+	case "flipped-byte":
+		where[0].About = "get"
+		return where
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -28,7 +29,8 @@ type storeOptions struct {
 
 // storeFault is a rule of the store's injector.
 type storeFault struct {
-	rule store.Rule
+	rule   store.Rule
+	effect string // what it does to a request, in words
 }
 
 // NewStoreErrors makes the fault store-errors: requests fail with a status, without effect or, for a put that fails with
@@ -39,11 +41,8 @@ func NewStoreErrors(s Spec) (Fault, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Delay != 0 || o.Jitter != 0 {
-		return nil, errors.New("delay and jitter are options of store-latency")
-	}
 	r.Status = o.Status
-	return valid(r)
+	return valid(r, fmt.Sprintf("failed with status %d", o.Status))
 }
 
 // NewStoreLatency makes the fault store-latency: requests take longer. Where: store. Options: op, prefix, share, request,
@@ -54,19 +53,25 @@ func NewStoreLatency(s Spec) (Fault, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Status != 0 {
-		return nil, errors.New("status is an option of store-errors")
-	}
 	if o.Delay == 0 && o.Jitter == 0 {
 		return nil, errors.New("delay is missing, for example delay: 300ms")
 	}
 	r.Delay, r.Jitter = time.Duration(o.Delay), time.Duration(o.Jitter)
-	return valid(r)
+	return valid(r, "was held up")
 }
 
+// rule reads the options into o, which holds the defaults; those that are not known to the fault are errors.
 func rule(s Spec, o *storeOptions, known ...string) (store.Rule, error) {
 	if err := decode(s.With, o, known...); err != nil {
 		return store.Rule{}, err
+	}
+	for _, x := range []struct {
+		name string
+		set  bool
+	}{{"share", o.Share != nil}, {"request", o.Request != 0}, {"status", o.Status != 0}, {"delay", o.Delay != 0}, {"jitter", o.Jitter != 0}} {
+		if x.set && !slices.Contains(known, x.name) {
+			return store.Rule{}, fmt.Errorf("%s is no option of this fault; its options are %s", x.name, strings.Join(known, ", "))
+		}
 	}
 	if s.Where != "store" {
 		return store.Rule{}, fmt.Errorf("where %q is not store", s.Where)
@@ -84,11 +89,21 @@ func rule(s Spec, o *storeOptions, known ...string) (store.Rule, error) {
 	return r, nil
 }
 
-func valid(r store.Rule) (Fault, error) {
+// of refuses operations that the fault cannot touch.
+func of(r store.Rule, able ...string) error {
+	for _, op := range r.Ops {
+		if slices.Contains(store.Ops(), op) && !slices.Contains(able, op) {
+			return fmt.Errorf("op %s: this fault touches %s only", op, strings.Join(able, ", "))
+		}
+	}
+	return nil
+}
+
+func valid(r store.Rule, effect string) (Fault, error) {
 	if err := r.Validate(); err != nil {
 		return nil, errors.New(strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
-	return &storeFault{rule: r}, nil
+	return &storeFault{rule: r, effect: effect}, nil
 }
 
 // Available needs a target whose store requests can be reached.
@@ -99,13 +114,14 @@ func (f *storeFault) Available(c target.Capabilities) error {
 	return nil
 }
 
-// Inject adds the rule. The proof is a request of the system that the rule touched.
+// Inject adds the rule. The proof is a request of the system that the rule touched: one that it failed or held up, or to
+// which it did its damage.
 func (f *storeFault) Inject(_ context.Context, e Env) error {
 	var proven atomic.Bool
 	r := f.rule
 	r.OnHit = func(ctx context.Context, c store.Call) {
 		if store.InfoOf(ctx).Cause != ProbeCause && !proven.Swap(true) {
-			e.Prove(ctx, fmt.Sprintf("request %s %s was touched", c.Op, c.Key))
+			e.Prove(ctx, fmt.Sprintf("request %s %s %s", c.Op, c.Key, f.effect))
 		}
 	}
 	e.InForce(&storeRule{env: e, rule: r, remove: e.Injector.Add(r)})
@@ -121,31 +137,42 @@ type storeRule struct {
 	remove func()
 }
 
-// Heal removes the rule and sends a request that it would have touched: it must pass untouched.
+// Heal removes the rule and sends requests that it would have touched: they must pass untouched.
 func (a *storeRule) Heal(ctx context.Context) (string, error) {
 	a.remove()
 	before := a.env.Injector.Hits(a.rule.Name)
 	ctx = store.WithInfo(ctx, store.Info{Cause: ProbeCause, Who: "run"})
-	key := a.rule.Prefix + "probe-" + a.rule.Name
-	var err error
-	op := history.OpPut
-	if len(a.rule.Ops) > 0 && !slices.Contains(a.rule.Ops, history.OpPut) {
-		op = history.OpStat
-		_, err = a.env.Probe.Stat(ctx, key)
-		if errors.Is(err, store.ErrNotExist) {
-			err = nil
-		}
-	} else {
-		err = a.env.Probe.Put(ctx, key, []byte(a.rule.String()), store.PutOptions{})
-		for _, d := range a.env.Probe.Delete(ctx, []string{key}) {
-			err = errors.Join(err, d.Err)
-		}
-	}
+	what, err := a.probe(ctx, a.rule.Prefix+"probe-"+a.rule.Name)
 	if err != nil {
 		return "", fmt.Errorf("probe after healing: %w", err)
 	}
 	if n := a.env.Injector.Hits(a.rule.Name) - before; n > 0 {
 		return "", fmt.Errorf("the rule touched %d requests after it was removed", n)
 	}
-	return fmt.Sprintf("rule removed after %d hits; a %s of %s passed", before, op, key), nil
+	return fmt.Sprintf("rule removed after %d hits; %s passed", before, what), nil
+}
+
+// probe writes an object, reads it back whole, and deletes it, or does less where the rule concerns less.
+func (a *storeRule) probe(ctx context.Context, key string) (what string, err error) {
+	concerns := func(op string) bool { return len(a.rule.Ops) == 0 || slices.Contains(a.rule.Ops, op) }
+	if !concerns(history.OpPut) && !concerns(history.OpGet) && !concerns(history.OpDelete) {
+		if _, err = a.env.Probe.Stat(ctx, key); errors.Is(err, store.ErrNotExist) {
+			err = nil
+		}
+		return "a stat of " + key, err
+	}
+	body := []byte(a.rule.String())
+	what = "a put of " + key
+	err = a.env.Probe.Put(ctx, key, body, store.PutOptions{})
+	if err == nil && concerns(history.OpGet) {
+		var there []byte
+		what = "a put and a get of " + key
+		if there, err = a.env.Probe.Get(ctx, key); err == nil && !bytes.Equal(there, body) {
+			err = fmt.Errorf("%q came back other than it was written", key)
+		}
+	}
+	for _, d := range a.env.Probe.Delete(ctx, []string{key}) {
+		err = errors.Join(err, d.Err)
+	}
+	return what, err
 }

@@ -29,3 +29,13 @@ func TestConformance(t *testing.T) {
 		})
 	}
 }
+
+func TestDamagedReads(t *testing.T) {
+	for _, o := range []changelog.Options{
+		{MaterializeOff: true, BatchDelay: 5 * time.Millisecond},
+		{Materialize: 10 * time.Millisecond, Preemptive: 4 << 10, BatchSize: 8 << 10},
+	} {
+		o.Nested, o.NestedName = heap.New(heap.Options{ObjectBytes: 4 << 10}), heap.Name
+		backendtest.RunDamagedReads(t, func(testing.TB) backend.Factory { return changelog.New(o) })
+	}
+}

@@ -15,3 +15,9 @@ func TestConformance(t *testing.T) {
 func TestConformanceWithManyObjects(t *testing.T) {
 	backendtest.Run(t, func(testing.TB) backend.Factory { return New(Options{ObjectBytes: 2000, Parallel: 2}) })
 }
+
+func TestDamagedReads(t *testing.T) {
+	for _, o := range []Options{{}, {ObjectBytes: 2000, Parallel: 2}} {
+		backendtest.RunDamagedReads(t, func(testing.TB) backend.Factory { return New(o) })
+	}
+}

@@ -9,7 +9,7 @@ import (
 	"statebench.dev/bench/internal/world"
 )
 
-// How Reread goes on when what it gets is damaged.
+// How reading goes on when what comes may be damaged.
 const (
 	rereads     = 8 // readings at most
 	agreeing    = 3 // consecutive readings with the same damage: it is the object that is damaged

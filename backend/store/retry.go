@@ -210,11 +210,12 @@ func (r *Retrying) Put(ctx context.Context, key string, body []byte, o PutOption
 }
 
 // resolve reads key after a conditional put of body was refused with taken: nil when the object is ours, taken when it
-// is not, ErrAmbiguous when it cannot be read. A reading may be damaged on the way: only two that agree say that the
-// object is another one.
+// is not, ErrAmbiguous when it cannot be read. A reading may be damaged on the way: only three in a row that agree say that
+// the object is another one.
 func (r *Retrying) resolve(ctx context.Context, key string, body []byte, taken error) error {
 	var before []byte
-	for n := range resolveReads {
+	same := 0
+	for range rereads {
 		there, err := r.in.Get(ctx, key)
 		switch {
 		case errors.Is(err, ErrNotExist): // deleted in between, so it was not ours to begin with or no longer matters
@@ -224,16 +225,17 @@ func (r *Retrying) resolve(ctx context.Context, key string, body []byte, taken e
 		case bytes.Equal(there, body):
 			r.count(func(n *RetryCounts) { n.Resolved++ })
 			return nil
-		case n > 0 && bytes.Equal(there, before):
+		case same > 0 && bytes.Equal(there, before):
+			same++
+		default:
+			before, same = there, 1
+		}
+		if same == agreeing {
 			return taken
 		}
-		before = there
 	}
-	return fmt.Errorf("%w: whose object it is could not be read: no two of %d readings agree", ErrAmbiguous, resolveReads)
+	return fmt.Errorf("%w: whose object it is could not be read: readings do not agree", ErrAmbiguous)
 }
-
-// resolveReads is how often an object is read to find out whose it is.
-const resolveReads = 4
 
 // Get implements Bucket.
 func (r *Retrying) Get(ctx context.Context, key string) (body []byte, err error) {

@@ -24,12 +24,17 @@ var workloadOptions = map[string]string{
 		" second: [origin], values: [departure_delay_min], labels: [destination], timerEvery: 24h",
 }
 
-// faultPlaces are where faults strike, and with which options, where the defaults do not do.
+// faultPlaces are where faults strike, with which options and for how long, where the defaults do not do. What damages
+// answers stays in force until phase heal, so that the restore after the rescale meets it.
 var faultPlaces = map[string]string{
-	"worker-crash":  "where: worker/1, with: {disk: lose}",
-	"task-error":    "where: subtask/any",
-	"store-errors":  "where: store, with: {op: put, status: 503, share: 50%}",
-	"store-latency": "where: store, with: {op: put, delay: 50ms}",
+	"worker-crash":  "where: worker/1, with: {disk: lose}, for: 1s",
+	"task-error":    "where: subtask/any, for: 1s",
+	"store-errors":  "where: store, with: {op: put, status: 503, share: 50%}, for: 1s",
+	"store-latency": "where: store, with: {op: put, delay: 50ms}, for: 1s",
+	"store-outage":  "where: store, for: 1s",
+	"lost-ack":      "where: store, with: {share: 50%}, for: 1s",
+	"cut-body":      "where: store, with: {share: 40%}, for: 1s",
+	"flipped-byte":  "where: store, with: {share: 40%}",
 }
 
 // wanted is what a test runs.
@@ -42,7 +47,7 @@ type wanted struct {
 func (w wanted) text() string {
 	faults, rescale := "", ""
 	if w.fault != "" {
-		faults = fmt.Sprintf("faults: [{id: f, fault: %s, %s, at: {record: %d}, for: 1s}], ", w.fault, faultPlaces[w.fault], w.records/4)
+		faults = fmt.Sprintf("faults: [{id: f, fault: %s, %s, at: {record: %d}}], ", w.fault, faultPlaces[w.fault], w.records/4)
 		rescale = fmt.Sprintf("rescale: [{at: {record: %d}, to: %d}], ", w.records*3/4, w.parallelism+1)
 	}
 	return fmt.Sprintf(`apiVersion: bench/v1

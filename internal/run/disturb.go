@@ -132,10 +132,13 @@ func (d *disturbances) heal(ctx context.Context, x *disturbance) {
 	}
 }
 
-// healAll removes every fault in force, in the order of the plan, and waits for rescales under way.
+// healAll removes every fault in force, in the order of the plan, and waits for rescales under way. What proves one healed
+// may fail as long as another one is in force: hence the second time.
 func (d *disturbances) healAll(ctx context.Context) {
-	for _, x := range d.list {
-		d.heal(ctx, x)
+	for range 2 {
+		for _, x := range d.list {
+			d.heal(ctx, x)
+		}
 	}
 	if err := d.moves.Wait(ctx); err != nil {
 		d.r.problem(ctx, "rescale: "+err.Error())
