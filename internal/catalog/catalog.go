@@ -31,6 +31,10 @@ func Workloads() registry.Table[workloads.Kind] {
 // Faults are the disturbances that a scenario can name.
 func Faults() registry.Table[faults.Constructor] {
 	return registry.NewTable("fault",
+		registry.Entry[faults.Constructor]{Name: "cut-body", About: "the connection breaks in the middle of a body or a listing", New: faults.NewCutBody},
+		registry.Entry[faults.Constructor]{Name: "flipped-byte", About: "a get brings a body with one byte changed, without an error", New: faults.NewFlippedByte},
+		registry.Entry[faults.Constructor]{Name: "lost-ack", About: "a put or delete has its effect and its answer gets lost", New: faults.NewLostAck},
+		registry.Entry[faults.Constructor]{Name: "store-outage", About: "no store request succeeds", New: faults.NewStoreOutage},
 		registry.Entry[faults.Constructor]{Name: "store-errors", About: "store requests fail with a status", New: faults.NewStoreErrors},
 		registry.Entry[faults.Constructor]{Name: "store-latency", About: "store requests take longer", New: faults.NewStoreLatency},
 		registry.Entry[faults.Constructor]{Name: "task-error", About: "a subtask fails as user code does", New: faults.NewTaskError},
