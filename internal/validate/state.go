@@ -107,8 +107,8 @@ func (j *restoredState) Finish() Verdict {
 			f.add(0, "the metadata of checkpoint %d has the source positions %v, it completed with %v", r.Checkpoint, r.Positions, at)
 		}
 	}
-	if f.count == 0 && groups == 0 {
-		return inconclusive("no restored state was looked at")
+	if f.count == 0 && (groups == 0 || j.c.Complete && audited == 0) {
+		return inconclusive("no restored state was looked at, or none of a retained checkpoint")
 	}
 	return f.verdict("%d groups of state equal the model: %d subtask restores in the run, %d retained checkpoints", groups, len(j.restores), audited)
 }
