@@ -17,6 +17,7 @@ import (
 
 	"statebench.dev/bench/backend"
 	"statebench.dev/bench/internal/keygroup"
+	"statebench.dev/bench/internal/world"
 )
 
 // Name is the backend's name in plans and handles.
@@ -55,7 +56,7 @@ func New(o Options) backend.Factory { return factory{o.withDefaults()} }
 type factory struct{ o Options }
 
 func (f factory) ForWorker(_ context.Context, e backend.WorkerEnv) (backend.Backend, error) {
-	return &Backend{o: f.o, e: e}, nil
+	return &Backend{o: f.o, e: e, spare: spare{mu: world.NewMutex(e.World), most: f.o.Parallel}}, nil
 }
 
 // Backend is the heap backend of one worker in one attempt. Open may be called concurrently.
@@ -63,6 +64,8 @@ type Backend struct {
 	o    Options
 	e    backend.WorkerEnv
 	open atomic.Int64 // Keyeds that are not closed
+
+	spare spare // memory of snapshots that were written
 }
 
 var _ backend.Backend = (*Backend)(nil)

@@ -101,6 +101,7 @@ func (s *snapshot) Persist(ctx context.Context) (backend.Persisted, error) {
 			err = o.err
 		}
 	}
+	p.recycle()
 	if err == nil {
 		err = s.k.reach(ctx, failpoint.CheckpointUploadEnd)
 	}
@@ -150,7 +151,7 @@ type persister struct {
 
 func newPersister(ctx context.Context, s *snapshot) *persister {
 	w := s.k.b.e.World
-	p := &persister{s: s, uploads: world.NewGroup(w), buffers: world.NewQueue[[]byte](w, s.k.b.o.Parallel)}
+	p := &persister{s: s, uploads: world.NewGroup(w), buffers: world.NewQueue[[]byte](w, s.k.b.o.Parallel), raw: s.k.b.spare.block()}
 	for range s.k.b.o.Parallel {
 		p.buffers.TryPut(nil)
 	}
@@ -249,6 +250,9 @@ func (p *persister) entry(ctx context.Context) (err error) {
 		if p.buf, err = p.buffers.Take(ctx); err != nil {
 			return err
 		}
+		if p.buf == nil {
+			p.buf = p.s.k.b.spare.take()
+		}
 		p.buf = appendMagic(p.buf)
 	}
 	if n := len(p.index); n == 0 || p.index[n-1].group != p.group {
@@ -278,11 +282,25 @@ func (p *persister) seal(ctx context.Context) error {
 		o.err = k.b.e.Bucket.Put(ctx, o.ref.Key, body, store.PutOptions{Info: store.InfoOf(ctx)})
 		if o.ok = o.err == nil; !o.ok {
 			p.failed.Store(true)
+			body = nil // a put that was given up may still read it
 		}
 		p.buffers.TryPut(body[:0])
 		return nil
 	})
 	return nil
+}
+
+// recycle hands on the memory of uploads that have ended.
+func (p *persister) recycle() {
+	for {
+		b, ok := p.buffers.TryTake()
+		if !ok {
+			break
+		}
+		p.s.k.b.spare.keep(nil, b)
+	}
+	p.s.k.b.spare.keep(p.raw)
+	p.raw = nil
 }
 
 // discard deletes the objects that were put for certain. One whose put failed may still appear, and a cancelled process
