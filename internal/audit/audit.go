@@ -155,7 +155,7 @@ func one(ctx context.Context, e Env, r retained) error {
 		line.Error = fmt.Sprintf("the model cannot follow to positions %v: %v", line.Positions, err)
 		return e.States(results.StateLine{Checkpoint: r.ID, Restore: &line})
 	}
-	groups, err := restore(ctx, e, r.ID, m)
+	groups, err := restore(ctx, e, r.ID, m, expected(e.Model))
 	if err != nil && ctx.Err() != nil {
 		return err
 	}
@@ -214,7 +214,7 @@ func named(m *checkpoint.Metadata) []checkpoint.ObjectUse {
 }
 
 // restore opens every subtask's keyed state, one after the other, and digests each of its groups.
-func restore(ctx context.Context, e Env, id uint64, m *checkpoint.Metadata) (groups []results.GroupLine, err error) {
+func restore(ctx context.Context, e Env, id uint64, m *checkpoint.Metadata, want digests) (groups []results.GroupLine, err error) {
 	inner, cancel := e.World.WithCancel(ctx)
 	pool := world.NewGroup(e.World)
 	defer func() {
@@ -235,7 +235,7 @@ func restore(ctx context.Context, e Env, id uint64, m *checkpoint.Metadata) (gro
 		if s.Keyed == nil {
 			continue
 		}
-		more, err := subtask(inner, e, b, &s)
+		more, err := subtask(inner, e, b, &s, want)
 		if err != nil {
 			return groups, fmt.Errorf("restore %s-%d: %w", s.Operator, s.Index, err)
 		}
@@ -245,7 +245,7 @@ func restore(ctx context.Context, e Env, id uint64, m *checkpoint.Metadata) (gro
 }
 
 // subtask restores one subtask's state and digests it.
-func subtask(ctx context.Context, e Env, b backend.Backend, s *checkpoint.SubtaskState) ([]results.GroupLine, error) {
+func subtask(ctx context.Context, e Env, b backend.Backend, s *checkpoint.SubtaskState, want digests) ([]results.GroupLine, error) {
 	keyed, err := b.Open(ctx, backend.OpenOptions{
 		Operator: s.Operator, Subtask: fmt.Sprintf("%s-%d", s.Operator, s.Index), Index: s.Index,
 		Range: s.Keyed.Range, Handles: []backend.StateHandle{*s.Keyed}, Loop: still{},
@@ -256,7 +256,7 @@ func subtask(ctx context.Context, e Env, b backend.Backend, s *checkpoint.Subtas
 	var groups []results.GroupLine
 	for _, spec := range keyed.States() {
 		for g := s.Keyed.Range.From; g < s.Keyed.Range.To; g++ {
-			l, err := group(e, keyed, s.Operator, spec, g)
+			l, err := group(e, keyed, stateGroup{s.Operator, spec.Name, g}, spec, want)
 			if err != nil {
 				return nil, errors.Join(err, keyed.Close(ctx))
 			}
@@ -268,21 +268,35 @@ func subtask(ctx context.Context, e Env, b backend.Backend, s *checkpoint.Subtas
 	return groups, keyed.Close(ctx)
 }
 
+// stateGroup names one state of one operator in one key group.
+type stateGroup struct {
+	operator, state string
+	group           keygroup.ID
+}
+
+// digests are what the model has, by group; a group that is not there is empty.
+type digests map[stateGroup]canon.Digest
+
+// expected asks the model for all groups at once: asked for one group, it walks all its keys.
+func expected(m workloads.Model) digests {
+	all := digests{}
+	m.Groups(func(operator, state string, g keygroup.ID, d canon.Digest) { all[stateGroup{operator, state, g}] = d })
+	return all
+}
+
 // group digests one state in one key group and, where it is not what the model has, lists differing elements.
-func group(e Env, keyed backend.Keyed, operator string, spec backend.StateSpec, g keygroup.ID) (results.GroupLine, error) {
-	d, err := backend.DigestGroup(keyed, spec, g)
+func group(e Env, keyed backend.Keyed, at stateGroup, spec backend.StateSpec, want digests) (results.GroupLine, error) {
+	d, err := backend.DigestGroup(keyed, spec, at.group)
 	if err != nil {
 		return results.GroupLine{}, err
 	}
-	l := results.GroupLine{Operator: operator, State: spec.Name, Group: g, Count: d.Count, Digest: d.String()}
-	var want canon.Digest
-	e.Model.Elements(operator, spec.Name, g, func(element []byte) { want.Add(element) })
-	if want == d {
+	l := results.GroupLine{Operator: at.operator, State: spec.Name, Group: at.group, Count: d.Count, Digest: d.String()}
+	if want[at] == d {
 		return l, nil
 	}
 	in := map[string]bool{}
-	e.Model.Elements(operator, spec.Name, g, func(element []byte) { in[string(element)] = true })
-	err = backend.Elements(keyed, spec, g, func(key, namespace, value []byte) bool {
+	e.Model.Elements(at.operator, spec.Name, at.group, func(element []byte) { in[string(element)] = true })
+	err = backend.Elements(keyed, spec, at.group, func(key, namespace, value []byte) bool {
 		element := string(canon.Element(nil, spec.Name, key, namespace, value))
 		if in[element] {
 			delete(in, element)
