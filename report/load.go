@@ -2,9 +2,7 @@ package report
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
-	"os"
 
 	"statebench.dev/bench/internal/plan"
 	"statebench.dev/bench/internal/results"
@@ -113,14 +111,9 @@ func (r *Run) load(dir results.RunDir) error {
 }
 
 func (r *Run) loadPlan(path string) error {
-	f, err := os.Open(path)
+	p, _, err := results.ReadPlan(path)
 	if err != nil {
-		return fmt.Errorf("%w: %w", results.ErrDamaged, err)
-	}
-	defer f.Close()
-	p, err := plan.Read(f)
-	if err != nil {
-		return fmt.Errorf("%w: %s: %w", results.ErrDamaged, path, err)
+		return err
 	}
 	r.Plan = &p
 	return nil

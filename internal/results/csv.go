@@ -1,6 +1,7 @@
 package results
 
 import (
+	"bytes"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -67,16 +68,27 @@ func (c *CSV[T]) Close() error {
 	return c.err
 }
 
-// lastByte remembers the last byte read: a file that was cut may well end inside a cell and still have all columns.
-type lastByte struct {
+// maxRow bounds one line of a .csv file that is read back.
+const maxRow = 1 << 20
+
+// lines remembers the last byte read, since a file that was cut may well end inside a cell and still have all columns, and
+// ends with an error where a line is too long.
+type lines struct {
 	in   io.Reader
 	last byte
+	long int // of the line so far
 }
 
-func (l *lastByte) Read(p []byte) (int, error) {
+func (l *lines) Read(p []byte) (int, error) {
 	n, err := l.in.Read(p)
-	if n > 0 {
-		l.last = p[n-1]
+	if n == 0 {
+		return 0, err
+	}
+	l.last = p[n-1]
+	if i := bytes.LastIndexByte(p[:n], '\n'); i >= 0 {
+		l.long = n - i - 1
+	} else if l.long += n; l.long > maxRow {
+		return 0, fmt.Errorf("line is longer than %d bytes", maxRow)
 	}
 	return n, err
 }
@@ -84,12 +96,12 @@ func (l *lastByte) Read(p []byte) (int, error) {
 // ReadCSV reads all rows of path; a header or cell that does not fit, and a last line without an end, wrap ErrDamaged and
 // name the line.
 func ReadCSV[T any](path string) ([]T, error) {
-	f, err := os.Open(path)
+	f, err := open(path)
 	if err != nil {
-		return nil, damaged(path, 0, err)
+		return nil, err
 	}
 	defer f.Close()
-	end := &lastByte{in: f}
+	end := &lines{in: f}
 	r := csv.NewReader(end)
 	want := header[T]()
 	got, err := r.Read()

@@ -16,11 +16,14 @@ import (
 func OpenInput(d Dir, in plan.Input) (io.ReadCloser, error) {
 	path := in.File
 	if path == "" {
+		if b, err := hex.DecodeString(in.SHA256); err != nil || len(b) != sha256.Size {
+			return nil, damaged(d.Path(InputsDir), 0, fmt.Errorf("input %q has hash %q", in.Path, in.SHA256))
+		}
 		path = d.Path(InputsDir, in.SHA256)
 	}
-	f, err := os.Open(path)
+	f, err := open(path)
 	if err != nil {
-		return nil, damaged(path, 0, err)
+		return nil, err
 	}
 	sum := sha256.New()
 	if _, err := io.Copy(sum, f); err != nil {

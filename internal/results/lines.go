@@ -100,9 +100,9 @@ func (l *Lines) Write(p []byte) (int, error) {
 func ReadLines[T any](path string) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var zero T
-		f, err := os.Open(path)
+		f, err := open(path)
 		if err != nil {
-			yield(zero, damaged(path, 0, err))
+			yield(zero, err)
 			return
 		}
 		defer f.Close()

@@ -211,18 +211,6 @@ func WriteFile(path string, data []byte) (err error) {
 	return err
 }
 
-// ReadJSON reads one JSON value; an error wraps ErrDamaged and names the file.
-func ReadJSON(path string, v any) error {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return damaged(path, 0, err)
-	}
-	if err := json.Unmarshal(b, v); err != nil {
-		return damaged(path, 0, err)
-	}
-	return nil
-}
-
 func damaged(path string, line int64, err error) error {
 	if line > 0 {
 		return fmt.Errorf("%w: %s:%d: %w", ErrDamaged, path, line, err)
@@ -259,6 +247,10 @@ func Open(path string) (d Dir, m Manifest, runs []string, err error) {
 	for _, r := range m.Runs {
 		if r.Name == "" || r.Name != filepath.Base(r.Name) || r.Name == ".." || r.Name == "." {
 			return "", m, nil, damaged(d.Path(ManifestFile), 0, fmt.Errorf("run name %q is not a file name", r.Name))
+		}
+		if info, err := os.Lstat(string(d.Run(r.Name))); err == nil && !info.IsDir() {
+			// one that points elsewhere would have its verdicts written there
+			return "", m, nil, damaged(string(d.Run(r.Name)), 0, errors.New("not a directory"))
 		}
 		if r.Status != "not-run" && (only == "" || only == r.Name) {
 			runs = append(runs, r.Name)

@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
+	"math/bits"
 	"sort"
 
 	"statebench.dev/bench/internal/keygroup"
@@ -192,7 +194,7 @@ func (m *Marks) UnmarshalJSON(b []byte) error {
 		return fmt.Errorf("marks of partition %d: %w", j.Partition, err)
 	}
 	*m = Marks{Partition: j.Partition, Tag: j.Tag, Count: j.Count}
-	r, previous := flate.NewReader(bytes.NewReader(packed)), int64(-1)
+	r, previous, n := flate.NewReader(bytes.NewReader(packed)), int64(-1), int64(0)
 	var raw [8 + chunkBits/8]byte
 	for {
 		if _, err := io.ReadFull(r, raw[:]); err == io.EOF {
@@ -201,15 +203,21 @@ func (m *Marks) UnmarshalJSON(b []byte) error {
 			return fmt.Errorf("marks of partition %d: %w", j.Partition, err)
 		}
 		c := chunk{id: previous + 1 + int64(binary.LittleEndian.Uint64(raw[:]))}
-		if c.id <= previous {
+		if c.id <= previous || c.id > math.MaxInt64/chunkBits {
 			return fmt.Errorf("marks of partition %d: chunks are not in order", j.Partition)
 		}
+		inside := 0
 		for i := range c.words {
 			c.words[i] = binary.LittleEndian.Uint64(raw[8*(i+1):])
+			inside += bits.OnesCount64(c.words[i])
+		}
+		// Checked on the way, since what inflates may do so without end.
+		if n += int64(inside); inside == 0 || n > m.Count {
+			return fmt.Errorf("marks of partition %d: a chunk is empty, or there are more than %d indices", j.Partition, m.Count)
 		}
 		m.set.chunks, previous = append(m.set.chunks, c), c.id
 	}
-	if n := m.set.count(); n != m.Count {
+	if n != m.Count {
 		return fmt.Errorf("marks of partition %d: %d indices, want %d", j.Partition, n, m.Count)
 	}
 	return nil

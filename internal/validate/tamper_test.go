@@ -226,7 +226,9 @@ func states() []tampering {
 		{check: "S5", name: "ranges overlap", do: func(f *files) string {
 			name := ""
 			f.events(func(all []history.Event) []history.Event {
-				e := &all[find(f, all, -1, func(e *history.Event) bool { return e.Kind == history.RestoreBegin && len(e.Ranges) == 1 && e.Ranges[0].From > 0 })]
+				e := &all[find(f, all, -1, func(e *history.Event) bool {
+					return e.Kind == history.RestoreBegin && len(e.Ranges) == 1 && e.Ranges[0].From > 0
+				})]
 				e.Ranges[0].From--
 				name = fmt.Sprintf("key group %d of operator", e.Ranges[0].From)
 				return all
@@ -382,7 +384,9 @@ func endings() []tampering {
 			return fmt.Sprintf("checkpoint %d completed, was never subsumed", id)
 		}},
 		{check: "C3", name: "too many retained", do: func(f *files) string {
-			f.events(func(all []history.Event) []history.Event { return without(f, all, -1, kind(history.CheckpointSubsumed)) })
+			f.events(func(all []history.Event) []history.Event {
+				return without(f, all, -1, kind(history.CheckpointSubsumed))
+			})
 			return "4 checkpoints are retained"
 		}, also: []string{"F5"}},
 	}
@@ -490,12 +494,16 @@ func objects() []tampering {
 			return used(f, 2).Key
 		}
 	}
-	is := func(key string) func(l *results.Listed) bool { return func(l *results.Listed) bool { return l.Key == key } }
+	is := func(key string) func(l *results.Listed) bool {
+		return func(l *results.Listed) bool { return l.Key == key }
+	}
 	put := func(change func(q *history.Request)) func(f *files) string {
 		return func(f *files) string {
 			key := used(f, 2).Key
 			edit(f, results.ObjectsFile, func(all []history.Request) []history.Request {
-				change(&all[find(f, all, 0, func(q *history.Request) bool { return q.Op == history.OpPut && q.Key == key && q.Applied != history.AppliedNo })])
+				change(&all[find(f, all, 0, func(q *history.Request) bool {
+					return q.Op == history.OpPut && q.Key == key && q.Applied != history.AppliedNo
+				})])
 				return all
 			})
 			return key
@@ -505,7 +513,9 @@ func objects() []tampering {
 		return func(f *files) string {
 			key := used(f, 2).Key
 			edit(f, results.ObjectsFile, func(all []history.Request) []history.Request {
-				q := all[find(f, all, 0, func(q *history.Request) bool { return q.Op == history.OpPut && q.Key == key && q.Applied == history.AppliedYes })]
+				q := all[find(f, all, 0, func(q *history.Request) bool {
+					return q.Op == history.OpPut && q.Key == key && q.Applied == history.AppliedYes
+				})]
 				q.Seq = uint64(len(all) + 1)
 				change(&q)
 				return append(all, q)

@@ -68,15 +68,20 @@ func (t *truth) observe(e *history.Event) {
 	case history.SourceRange:
 		t.reach(e)
 	case history.CheckpointCompleted:
-		t.positions[e.Checkpoint] = append([]int64(nil), e.Positions...)
-		for i, p := range e.Positions {
-			if p > t.reached(i) {
-				t.absurd[e.Checkpoint] = fmt.Errorf("it stands at record %d of source partition %d, of which %d were emitted by then", p, i, t.reached(i))
-			}
-		}
+		t.place(e.Checkpoint, append([]int64(nil), e.Positions...))
 	case history.RestoreDone:
 		if len(e.Digests) > 0 && e.Checkpoint > 0 {
 			t.want(e.Checkpoint)
+		}
+	}
+}
+
+// place notes where a checkpoint stands.
+func (t *truth) place(id uint64, positions []int64) {
+	t.positions[id] = positions
+	for i, p := range positions {
+		if p > t.reached(i) {
+			t.absurd[id] = fmt.Errorf("it stands at record %d of source partition %d, of which %d were emitted by then", p, i, t.reached(i))
 		}
 	}
 }
@@ -110,7 +115,7 @@ func (t *truth) compute(c *Case) {
 	for _, r := range c.Restores {
 		t.want(r.Checkpoint)
 		if _, known := t.positions[r.Checkpoint]; !known && len(r.Positions) > 0 {
-			t.positions[r.Checkpoint] = r.Positions
+			t.place(r.Checkpoint, r.Positions)
 		}
 	}
 	var ids []uint64

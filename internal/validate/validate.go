@@ -75,7 +75,7 @@ func Run(dir results.RunDir, o Options) ([]Verdict, error) {
 	}
 	w, err := o.Workload(&c.Plan)
 	if err != nil {
-		return nil, fmt.Errorf("open the workload of run %s: %w", dir.Name(), err)
+		return nil, fmt.Errorf("%w: the plan of run %s cannot be carried out: %w", results.ErrDamaged, dir.Name(), err)
 	}
 	checks := pick(o.Checks, c.Plan.Verify.Checks)
 	c.truth = newTruth(w.Model(), &c.Plan)
@@ -138,11 +138,14 @@ func pick(all []Check, names []string) []Check {
 // load reads what fits into memory. Evidence of the verify phase may be absent altogether, but not in part.
 func load(dir results.RunDir) (*Case, error) {
 	c := &Case{}
-	p, err := readPlan(dir.Path(results.PlanFile))
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", results.ErrDamaged, err)
+	var hash string
+	var err error
+	if c.Plan, hash, err = results.ReadPlan(dir.Path(results.PlanFile)); err != nil {
+		return nil, err
 	}
-	c.Plan = p
+	if err := samePlan(dir, hash); err != nil {
+		return nil, err
+	}
 	if c.Refs, err = collect[checkpoint.RefsChange](dir.Path(results.RefsFile)); err != nil {
 		return nil, err
 	}
@@ -171,6 +174,18 @@ func load(dir results.RunDir) (*Case, error) {
 	}
 	c.Output = &sinks.Result{}
 	return c, results.ReadJSON(dir.Path(results.OutputFile), c.Output)
+}
+
+// samePlan compares the plan's hash with the one in the first event of the history: judging a run by another plan would
+// prove nothing, and one that is damaged may ask for any amount of work.
+func samePlan(dir results.RunDir, hash string) error {
+	for e, err := range results.ReadLines[history.Event](dir.Path(results.HistoryFile)) {
+		if err == nil && e.Kind == history.RunBegin && e.Text != hash {
+			err = fmt.Errorf("%w: %s: its hash is %s, the run began with the plan %s", results.ErrDamaged, dir.Path(results.PlanFile), hash, e.Text)
+		}
+		return err
+	}
+	return nil
 }
 
 func collect[T any](path string) ([]T, error) {
@@ -239,13 +254,4 @@ func (f *findings) verdict(format string, args ...any) Verdict {
 // unverified is the answer of a check whose evidence the run did not come to write, or not to its end; so far is what it says.
 func unverified(soFar ...string) Verdict {
 	return inconclusive("%s", strings.Join(append([]string{"the run ended before its verify phase"}, soFar...), "; up to there "))
-}
-
-func readPlan(path string) (plan.Plan, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return plan.Plan{}, err
-	}
-	defer f.Close()
-	return plan.Read(f)
 }
