@@ -41,12 +41,13 @@ func (c *Coverage) Hits(kind, stage string) int { return c.hits[[2]string{kind, 
 func (c *Coverage) Table() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d plans, %d rescales, %d completed checkpoints\n%-28s", c.Plans, c.Rescales, c.Checkpoints, "checkpoint stage")
-	for _, k := range Faults() {
+	kinds := append(Faults(), MoreFaults()...)
+	for _, k := range kinds {
 		fmt.Fprintf(&b, "%14s", k)
 	}
 	for _, s := range append(Stages(), Elsewhere) {
 		fmt.Fprintf(&b, "\n%-28s", s)
-		for _, k := range Faults() {
+		for _, k := range kinds {
 			fmt.Fprintf(&b, "%14d", c.Hits(k, s))
 		}
 	}

@@ -25,9 +25,14 @@ func Stages() []string {
 	}
 }
 
-// Faults are the kinds of faults that a plan draws from.
+// Faults are the kinds of faults that the walk places at every stage, and that a plan draws from.
 func Faults() []string {
 	return []string{"worker-crash", "task-error", "store-errors", "store-latency"}
+}
+
+// MoreFaults are the kinds that a plan draws in addition to those of the walk, for other places than stages.
+func MoreFaults() []string {
+	return []string{"store-outage", "lost-ack", "cut-body", "flipped-byte"}
 }
 
 // length is how long the phases of a plan are, in seconds.
@@ -68,6 +73,7 @@ func generate(n int, l length) plan.Plan {
 	g.shape()
 	g.phases()
 	g.disturb()
+	g.disturbMore()
 	return g.p
 }
 
@@ -148,6 +154,20 @@ func (g *generator) disturb() {
 	}
 }
 
+// disturbMore adds up to two faults of the kinds beside the walk. They have a stream of their own, so that the rest of a
+// plan does not depend on them.
+func (g *generator) disturbMore() {
+	g.r = seed.Stream(uint64(g.n), "explore/more")
+	for range g.r.IntN(3) {
+		kind := pick(g.r, MoreFaults()...)
+		at := g.anywhere()
+		if kind == "flipped-byte" {
+			at = plan.Trigger{Event: "attempt-started", Count: 1, Since: "phase"} // what it damages is read by restores
+		}
+		g.fault(kind, at)
+	}
+}
+
 // atStage fires at an early passage of the stage. Each checkpoint passes the coordinator's stages once.
 func (g *generator) atStage(stage string) plan.Trigger {
 	return plan.Trigger{Event: stage, Count: 1 + g.r.IntN(g.l.passages), Since: "phase"}
@@ -183,6 +203,27 @@ func (g *generator) fault(kind string, at plan.Trigger) {
 		f.Where = "store"
 		f.With = object("op", pick(g.r, "put", "put|get"), "delay", pick(g.r, "50ms", "400ms", "1500ms"), "jitter", pick(g.r, "10ms", "500ms"))
 		f.For = seconds(2 + (g.l.faultMost-1)*g.r.Float64())
+	case "store-outage":
+		f.Where = "store"
+		f.For = seconds(2 + (g.l.faultMost-1)*g.r.Float64())
+	case "lost-ack":
+		f.Where = "store"
+		f.With = object("op", pick(g.r, "put", "put|delete"), "share", pick(g.r, "30%", "100%"))
+		f.For = seconds(2 + (g.l.faultMost-1)*g.r.Float64())
+	case "cut-body":
+		f.Where = "store"
+		f.With = object("op", pick(g.r, "put", "put|get|list"), "share", pick(g.r, "30%", "70%"))
+		f.For = seconds(2 + (g.l.faultMost-1)*g.r.Float64())
+	case "flipped-byte":
+		f.Where = "store"
+		switch g.r.IntN(3) {
+		case 0:
+			f.With, f.For = object("request", 1), 0
+		case 1:
+			f.For = seconds(0.3 + 0.7*g.r.Float64())
+		case 2: // in force until it is healed at the end
+			f.With, f.For = object("share", "20%"), 0
+		}
 	}
 	g.p.Faults = append(g.p.Faults, f)
 }
