@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -203,7 +204,7 @@ func (l *live) state(t run.Tick) string {
 
 // bar shows how much of the input was read; nothing where that is not known.
 func (l *live) bar(t run.Tick) string {
-	const cells = 20
+	const cells = 12
 	if t.Total <= 0 {
 		return ""
 	}
@@ -211,15 +212,20 @@ func (l *live) bar(t run.Tick) string {
 	return strings.Repeat("█", done) + strings.Repeat("░", cells-done) + "  "
 }
 
-// draw puts the line of the run under way in place of the one before. Where it is too long, the bar goes first.
+// draw puts the line of the run under way in place of the one before. Where it is too long, the faults' kinds go first,
+// then the bar.
 func (l *live) draw(bar, text string) {
 	head := fmt.Sprintf("  %-*s ", l.column, l.arm)
+	short, long := "", ""
 	for _, id := range slices.Sorted(maps.Keys(l.faults)) {
-		text += "   ● " + id + " (" + l.faults[id] + ")"
+		short += "   ● " + id
+		long += "   ● " + id + " (" + l.faults[id] + ")"
 	}
-	line := []rune(head + bar + text)
-	if len(line) > l.width {
-		line = []rune(head + text)
+	var line []rune
+	for _, s := range []string{bar + text + long, bar + text + short, text + short} {
+		if line = []rune(head + s); len(line) <= l.width {
+			break
+		}
 	}
 	l.wipe()
 	fmt.Fprint(l.out, string(line[:min(len(line), l.width)]))
@@ -261,10 +267,17 @@ func (l *live) RunEnd(p *plan.Plan, o run.Outcome, verdicts []results.Verdict) {
 	}
 	fmt.Fprintf(l.out, "  %-*s %8.1f s  %s  %s records  newest checkpoint %d%s  %s%s%s\n",
 		l.column, run.Name(p), l.ended.Seconds(), o.Status, count(o.Records), l.newest, aborted, mark, verdict, end)
-	if o.Err != nil {
+	if o.Err != nil && !endsAll(o.Err) {
 		text, _, _ := strings.Cut(o.Err.Error(), "\n")
 		fmt.Fprintf(l.out, "  %-*s             %s\n", l.column, "", text)
 	}
+}
+
+// endsAll tells whether an error ends the invocation, so that it is told in the end.
+func endsAll(err error) bool {
+	var setup *run.SetupError
+	var write *run.WriteError
+	return errors.As(err, &setup) || errors.As(err, &write)
 }
 
 // end leaves the terminal as it should be.

@@ -61,9 +61,13 @@ func main() { os.Exit(mainCode()) }
 
 // mainCode is main without the exit. The first interrupt ends the context, the second the program, at once.
 func mainCode() int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
-	defer stop()
+	signalled, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	defer context.AfterFunc(signalled, func() {
+		stop() // before anybody is told that a second interrupt counts
+		cancel()
+	})()
 	signal.Ignore(syscall.SIGXFSZ) // a limit of file sizes is an error of the write, as a full disk is
 	return Main(ctx, os.Args[1:], os.Stdout, os.Stderr)
 }

@@ -135,6 +135,8 @@ func eachText(path string, f func(where, text string)) error {
 			if s, ok := n.Fun.(*ast.SelectorExpr); ok && (s.Sel.Name == "Command" || s.Sel.Name == "CommandContext") {
 				return false
 			}
+		case *ast.CompositeLit:
+			return !argumentList(n)
 		case *ast.BasicLit:
 			if n.Kind == token.STRING {
 				text, err := strconv.Unquote(n.Value)
@@ -147,6 +149,14 @@ func eachText(path string, f func(where, text string)) error {
 		return true
 	})
 	return nil
+}
+
+// argumentList tells whether a list of texts is the command line of a program: one of them is a flag.
+func argumentList(l *ast.CompositeLit) bool {
+	return slices.ContainsFunc(l.Elts, func(e ast.Expr) bool {
+		text, ok := e.(*ast.BasicLit)
+		return ok && strings.HasPrefix(text.Value, `"--`)
+	})
 }
 
 // TestNamesAreFound proves that the search finds commands and flags that do not exist.

@@ -210,9 +210,6 @@ func execute(ctx context.Context, d run.Deps, o order, stdout, stderr io.Writer)
 		fmt.Fprintf(stderr, "bench: report: %v\n", err)
 		m = amend(dir, m, err)
 	}
-	if m.ObjectsAt != "" {
-		fmt.Fprintf(stdout, "objects  %s\n", m.ObjectsAt)
-	}
 	for _, r := range m.Runs {
 		if m.Exit == exitBug && r.Error != "" {
 			fmt.Fprintf(stderr, "bench: %s: %s\n%s\n", r.Name, r.Error, pleaseReport)

@@ -151,7 +151,8 @@ func (v *Invocation) one(deps Deps, dir results.Dir, m *results.Manifest, i int)
 		return out, err
 	}
 	entry.Status, entry.Error, entry.Digest = out.Status, "", out.Digest
-	m.ObjectsAt = out.Objects
+	m.ObjectsAt = strings.TrimPrefix(m.ObjectsAt+", "+out.Objects, ", ")
+	m.ObjectsAt = strings.TrimSuffix(m.ObjectsAt, ", ") // a run that kept nothing
 	if out.Err != nil {
 		entry.Error = brief(out.Err)
 	}
