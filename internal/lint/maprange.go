@@ -99,11 +99,11 @@ func recovers(p *pass) {
 	}
 }
 
-// sleeps forbids time.Sleep in tests too, but for those in a bubble of testing/synctest.
+// sleeps forbids time.Sleep in tests, but for those in a bubble of testing/synctest, and in packages whose clock is a world's.
 func sleeps(p *pass) {
 	for _, pkg := range p.tree.Packages {
 		for _, f := range pkg.Files {
-			if imports(f, "testing/synctest") || !imports(f, "time") {
+			if imports(f, "testing/synctest") || !imports(f, "time") || !f.Test && excused(pkg.Path, kindClock) {
 				continue
 			}
 			ast.Inspect(f.AST, func(n ast.Node) bool {

@@ -17,7 +17,9 @@ type owner struct {
 // owners are the modules of others that the program uses. Tests are exempt.
 var owners = []owner{ // read-only: a table of the architecture
 	{"github.com/minio/minio-go", []string{"backend/store/s3store"}, "the S3 client; one package knows its errors"},
-	{"github.com/testcontainers/testcontainers-go", []string{"backend/store/provision"}, "containers of stores"},
+	{"github.com/testcontainers/testcontainers-go", []string{"backend/store/provision/minio"}, "containers of stores"},
+	{"github.com/moby/moby", []string{"backend/store/provision/minio"}, "the engine that runs them"},
+	{"github.com/containerd/errdefs", []string{"backend/store/provision/minio"}, "the engine's errors"},
 	{"github.com/goccy/go-yaml", []string{"internal/scenario", "internal/registry"}, "scenario files; the rest sees values"},
 	{"github.com/dustin/go-humanize", []string{"internal/registry"}, "sizes as people write them"},
 	{"github.com/spf13/cobra", []string{"cmd/bench"}, "the command line"},

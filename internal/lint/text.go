@@ -29,7 +29,7 @@ var banned = []word{ // read-only: a list of texts
 	{"registry." + "npmjs", "the address of a registry"},
 	{"py" + "pi.org", "the address of a registry"},
 	{"crates" + ".io", "the address of a registry"},
-	{"docker" + ".io", "the address of a registry"},
+	{"docker" + ".io/", "the address of a registry"},
 	{"ghcr" + ".io", "the address of a registry"},
 	{"quay" + ".io", "the address of a registry"},
 	{"/work/" + "main", "a path of one machine"},

@@ -42,6 +42,7 @@ var excuses = []excuse{ // read-only: a table of rule 7
 	{"backend/store/dirstore", []string{kindAll}, "a folder of the real machine; the simulated world takes store mem"},
 	{"backend/store/embedded", []string{kindAll}, "a server in a process of its own; the simulated world takes store mem"},
 	{"backend/store/provision", []string{kindAll}, "opens what the real machine has"},
+	{"backend/store/provision/minio", []string{kindAll}, "drives the container engine of the real machine, part of it in a process of its own"},
 	{"backend/store", []string{kindLock}, "store mem serves many processes and gives up its lock before it returns"},
 	{"backend/lsm", []string{kindAll}, "the embedded database has threads of its own; simulated arms take the heap"},
 	{"internal/history", []string{kindLock}, "the recorder orders events of many processes and calls observers under its lock, which must not park"},
