@@ -1,7 +1,3 @@
-// Package explore makes random plans for the simulated world and tells what they covered.
-//
-// A plan follows from its number alone. Half of its disturbances are drawn, the other half walk through every pair of
-// fault and checkpoint stage, so that a few hundred plans hit each pair several times.
 package explore
 
 import (
@@ -10,30 +6,9 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"statebench.dev/bench/internal/failpoint"
 	"statebench.dev/bench/internal/plan"
 	"statebench.dev/bench/internal/seed"
 )
-
-// Stages are the checkpoint stages that a plan places faults at: the points at which a stage begins. The copy for
-// local recovery is no stage of this program yet.
-func Stages() []string {
-	return []string{
-		failpoint.CheckpointIDBegin, failpoint.CheckpointPendingBegin, failpoint.CheckpointPrecommitBegin, failpoint.CheckpointUploadBegin,
-		failpoint.CheckpointAckBegin, failpoint.CheckpointRegisterBegin, failpoint.CheckpointMetadataBegin, failpoint.CheckpointEntryBegin,
-		failpoint.CheckpointDropBegin, failpoint.CheckpointDeleteBegin, failpoint.CheckpointNotifyBegin,
-	}
-}
-
-// Faults are the kinds of faults that the walk places at every stage, and that a plan draws from.
-func Faults() []string {
-	return []string{"worker-crash", "task-error", "store-errors", "store-latency"}
-}
-
-// MoreFaults are the kinds that a plan draws in addition to those of the walk, for other places than stages.
-func MoreFaults() []string {
-	return []string{"store-outage", "lost-ack", "cut-body", "flipped-byte"}
-}
 
 // length is how long the phases of a plan are, in seconds.
 type length struct {
