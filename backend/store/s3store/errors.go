@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 
 	"github.com/minio/minio-go/v7"
 
@@ -44,6 +45,8 @@ func mapped(ctx context.Context, k kind, op, key string, err error) error {
 		own = store.ErrThrottled
 	case status == http.StatusConflict: // two conditional puts at once: S3 asks to try again
 		own = store.ErrThrottled
+	case slices.Contains([]string{"KeyTooLongError", "XMinioInvalidObjectName", "XMinioInvalidResourceName"}, resp.Code):
+		own = store.ErrKey // some servers take fewer keys than S3 does
 	case status == http.StatusRequestedRangeNotSatisfiable:
 		return fmt.Errorf("%s %q: %w", op, key, err)
 	case status >= 400 && status < 500 && status != http.StatusRequestTimeout && status != http.StatusNotFound:

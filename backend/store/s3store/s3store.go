@@ -64,6 +64,7 @@ type Bucket struct {
 	transport http.RoundTripper
 	unsigned  bool
 	part      int64
+	begun     uploads
 }
 
 var (
@@ -156,18 +157,19 @@ func (b *Bucket) Put(ctx context.Context, key string, body []byte, o store.PutOp
 // putParts uploads body in parts. Whatever stops it, the parts are removed, by requests of their own deadline: ctx may be
 // what has ended.
 func (b *Bucket) putParts(ctx context.Context, key string, body []byte) error {
-	id, err := b.core.NewMultipartUpload(ctx, b.name, key, minio.PutObjectOptions{})
+	id, err := b.begin(ctx, key)
 	if err != nil {
 		return mapped(ctx, kindPart, "begin upload of", key, err)
 	}
 	done := false
 	defer func() {
 		if done {
+			b.begun.end(key, id)
 			return
 		}
 		actx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortTimeout)
 		defer cancel()
-		_ = b.core.AbortMultipartUpload(actx, b.name, key, id) // what is left over shows in Uploads
+		_ = b.AbortUpload(actx, store.Upload{Key: key, ID: id}) // what is left over shows in Uploads
 	}()
 	var parts []minio.CompletePart
 	for n := 1; len(body) > 0; n++ {
@@ -310,44 +312,6 @@ func (b *Bucket) deletePage(ctx context.Context, keys []string, out []store.Dele
 			out[i].Err = fmt.Errorf("delete %q: not in the answer: %w", key, store.ErrUnavailable)
 		}
 	}
-}
-
-// BeginUpload implements store.MultipartBeginner.
-func (b *Bucket) BeginUpload(ctx context.Context, key string, part []byte) (store.Upload, error) {
-	id, err := b.core.NewMultipartUpload(ctx, b.name, key, minio.PutObjectOptions{})
-	if err != nil {
-		return store.Upload{}, mapped(ctx, kindWrite, "begin upload of", key, err)
-	}
-	_, err = b.core.PutObjectPart(ctx, b.name, key, id, 1, bytes.NewReader(part), int64(len(part)),
-		minio.PutObjectPartOptions{DisableContentSha256: b.unsigned})
-	return store.Upload{Key: key, ID: id}, mapped(ctx, kindWrite, "put part of", key, err)
-}
-
-// Uploads implements store.Bucket.
-func (b *Bucket) Uploads(ctx context.Context, prefix string) ([]store.Upload, error) {
-	var out []store.Upload
-	keyMarker, idMarker := "", ""
-	for {
-		page, err := b.core.ListMultipartUploads(ctx, b.name, prefix, keyMarker, idMarker, "", deletePage)
-		if err != nil {
-			return nil, mapped(ctx, kindRead, "list uploads under", prefix, err)
-		}
-		for _, u := range page.Uploads {
-			out = append(out, store.Upload{Key: u.Key, ID: u.UploadID})
-		}
-		if !page.IsTruncated {
-			return out, nil
-		}
-		if page.NextKeyMarker == keyMarker && page.NextUploadIDMarker == idMarker {
-			return nil, fmt.Errorf("list uploads under %q: page without a successor: %w", prefix, store.ErrUnavailable)
-		}
-		keyMarker, idMarker = page.NextKeyMarker, page.NextUploadIDMarker
-	}
-}
-
-// AbortUpload implements store.Bucket.
-func (b *Bucket) AbortUpload(ctx context.Context, u store.Upload) error {
-	return mapped(ctx, kindDelete, "abort upload of", u.Key, b.core.AbortMultipartUpload(ctx, b.name, u.Key, u.ID))
 }
 
 // Close implements store.Bucket: it closes idle connections.
