@@ -6,28 +6,36 @@ import (
 	"iter"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"statebench.dev/bench/internal/history"
 	"statebench.dev/bench/internal/world"
 )
 
+// FirstByte is how long an operation takes to its first byte: Median times a log-normal factor with median 1.
+type FirstByte struct {
+	Median time.Duration
+	// Sigma is the standard deviation of the logarithm of the factor; 0 means no variation, 0.65 a p99 of 4.5 times the median.
+	Sigma float64
+}
+
 // Latency is the cost model of a store. The zero value costs nothing and adds no wait at all.
 //
-// A request takes First of its kind, times a log-normal factor with median 1, plus its bytes times PerByte, plus its turn
-// on the shared Bandwidth. The effect lies in the middle of the first-byte time; the bytes of a put travel before
-// it, those of a get after it.
+// A request takes First of its kind, plus the time for its bytes: on a connection of its own, and until the worker's and
+// the store's bandwidth had their turn for them, whichever is longest. The effect lies in the middle of the first-byte
+// time; the bytes of a put travel before it, those of a get after it.
 type Latency struct {
-	// Put, Get, Stat, List (each page of 1,000 entries) and Delete (each 1,000 keys) are the median times to the first byte.
-	Put, Get, Stat, List, Delete time.Duration
-	// Sigma is the standard deviation of the logarithm of the factor; 0 means no variation, 0.5 a p99 of 3.2 times the median.
-	Sigma float64
+	// Put, Get, Stat, List (each page of 1,000 entries) and Delete (each 1,000 keys) are the times to the first byte.
+	Put, Get, Stat, List, Delete FirstByte
 	// PerByte is the time for one byte on one connection, in seconds.
 	PerByte float64
-	// Bandwidth is what all requests together may move, in bytes a second; 0 means no limit. Requests take turns in order of arrival.
-	Bandwidth float64
-	// WriteRate is how many puts, bulk deletes and aborts a second the store takes, and ReadRate how many other requests,
-	// before it answers ErrThrottled, each with a burst of one second; 0 means no limit.
+	// Bandwidth is what all requests together may move, in bytes a second, and WorkerBandwidth those of each Info.Who; 0
+	// means no limit. Requests take turns in order of arrival.
+	Bandwidth, WorkerBandwidth float64
+	// WriteRate is how many puts, bulk deletes and aborts a second the store takes under one prefix, and ReadRate how many
+	// other requests, before it answers ErrThrottled, each with a burst of one second; 0 means no limit. A prefix is what
+	// stands before the first slash of a key.
 	WriteRate, ReadRate float64
 }
 
@@ -40,11 +48,15 @@ type latent struct {
 	model Latency
 	mu    struct {
 		*world.Mutex
-		rand        *rand.Rand
-		free        time.Duration // when the shared bandwidth is free again
-		write, read bucketLevel
+		rand     *rand.Rand
+		free     time.Duration            // when the shared bandwidth is free again
+		workers  map[string]time.Duration // the same of each worker
+		prefixes map[string]*requestLevels
 	}
 }
+
+// requestLevels are the requests under one prefix.
+type requestLevels struct{ write, read bucketLevel }
 
 // bucketLevel is a leaky bucket: the requests that count against the rate at instant at.
 type bucketLevel struct {
@@ -77,45 +89,65 @@ func WithLatencyModel(b Bucket, w world.World, model Latency) Bucket {
 	l := &latent{in: b, w: w, model: model}
 	l.mu.Mutex = world.NewMutex(w)
 	l.mu.rand = w.Rand("store/latency")
+	l.mu.workers, l.mu.prefixes = map[string]time.Duration{}, map[string]*requestLevels{}
 	return l
 }
 
 // first draws the time to the first byte.
-func (l *latent) first(median time.Duration) time.Duration {
-	if l.model.Sigma <= 0 || median <= 0 {
-		return median
+func (l *latent) first(f FirstByte) time.Duration {
+	if f.Sigma <= 0 || f.Median <= 0 {
+		return f.Median
 	}
 	l.mu.Lock()
 	z := l.mu.rand.NormFloat64()
 	l.mu.Unlock()
-	return time.Duration(float64(median) * math.Exp(l.model.Sigma*z))
+	return time.Duration(float64(f.Median) * math.Exp(f.Sigma*z))
 }
 
-// transfer is the time that n bytes take from now on: on the own connection or until the shared bandwidth had its turn
-// for them, whichever is longer.
-func (l *latent) transfer(n int64) time.Duration {
-	own := time.Duration(math.Round(float64(n) * l.model.PerByte * float64(time.Second)))
-	if l.model.Bandwidth <= 0 || n == 0 {
-		return own
+// transfer is the time that n bytes of who take from now on: on the own connection or until the shared bandwidths had their
+// turn for them, whichever is longest.
+func (l *latent) transfer(who string, n int64) time.Duration {
+	took := seconds(float64(n) * l.model.PerByte)
+	if l.model.Bandwidth <= 0 && l.model.WorkerBandwidth <= 0 || n == 0 {
+		return took
 	}
 	now := l.w.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.mu.free = max(l.mu.free, now) + time.Duration(math.Round(float64(n)/l.model.Bandwidth*float64(time.Second)))
-	return max(own, l.mu.free-now)
+	if l.model.Bandwidth > 0 {
+		l.mu.free = max(l.mu.free, now) + seconds(float64(n)/l.model.Bandwidth)
+		took = max(took, l.mu.free-now)
+	}
+	if l.model.WorkerBandwidth > 0 {
+		free := max(l.mu.workers[who], now) + seconds(float64(n)/l.model.WorkerBandwidth)
+		l.mu.workers[who] = free
+		took = max(took, free-now)
+	}
+	return took
 }
 
-// admit applies the rate limit to one request.
-func (l *latent) admit(write bool) error {
+func seconds(s float64) time.Duration { return time.Duration(math.Round(s * float64(time.Second))) }
+
+// admit applies the rate limit to one request for key.
+func (l *latent) admit(write bool, key string) error {
+	if l.model.WriteRate <= 0 && l.model.ReadRate <= 0 {
+		return nil
+	}
 	now := l.w.Now()
+	prefix := key[:max(0, strings.IndexByte(key, '/'))]
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	level, rate := &l.mu.read, l.model.ReadRate
+	levels := l.mu.prefixes[prefix]
+	if levels == nil {
+		levels = &requestLevels{}
+		l.mu.prefixes[prefix] = levels
+	}
+	level, rate := &levels.read, l.model.ReadRate
 	if write {
-		level, rate = &l.mu.write, l.model.WriteRate
+		level, rate = &levels.write, l.model.WriteRate
 	}
 	if !level.take(now, rate) {
-		return fmt.Errorf("more than %g requests a second: %w", rate, ErrThrottled)
+		return fmt.Errorf("more than %g requests a second under %q: %w", rate, prefix, ErrThrottled)
 	}
 	return nil
 }
@@ -128,18 +160,18 @@ func (l *latent) wait(ctx context.Context, d time.Duration) error {
 }
 
 // before waits for the way to the store; the effect cannot have happened when it ends early.
-func (l *latent) before(ctx context.Context, write bool, d time.Duration) error {
+func (l *latent) before(ctx context.Context, write bool, key string, d time.Duration) error {
 	if err := l.wait(ctx, d); err != nil {
 		return err
 	}
-	return l.admit(write)
+	return l.admit(write, key)
 }
 
 func (l *latent) Put(ctx context.Context, key string, body []byte, o PutOptions) error {
 	out := outcomeOf(ctx)
 	out.report(key, history.AppliedNo)
 	first := l.first(l.model.Put)
-	if err := l.before(ctx, true, first/2+l.transfer(int64(len(body)))); err != nil {
+	if err := l.before(ctx, true, key, first/2+l.transfer(o.Info.over(InfoOf(ctx)).Who, int64(len(body)))); err != nil {
 		return err
 	}
 	out.report(key, history.AppliedUnknown)
@@ -153,20 +185,20 @@ func (l *latent) Put(ctx context.Context, key string, body []byte, o PutOptions)
 }
 
 func (l *latent) Get(ctx context.Context, key string) ([]byte, error) {
-	return l.get(ctx, func() ([]byte, error) { return l.in.Get(ctx, key) })
+	return l.get(ctx, key, func() ([]byte, error) { return l.in.Get(ctx, key) })
 }
 
 func (l *latent) GetRange(ctx context.Context, key string, off, n int64) ([]byte, error) {
-	return l.get(ctx, func() ([]byte, error) { return l.in.GetRange(ctx, key, off, n) })
+	return l.get(ctx, key, func() ([]byte, error) { return l.in.GetRange(ctx, key, off, n) })
 }
 
-func (l *latent) get(ctx context.Context, get func() ([]byte, error)) ([]byte, error) {
+func (l *latent) get(ctx context.Context, key string, get func() ([]byte, error)) ([]byte, error) {
 	first := l.first(l.model.Get)
-	if err := l.before(ctx, false, first/2); err != nil {
+	if err := l.before(ctx, false, key, first/2); err != nil {
 		return nil, err
 	}
 	body, err := get()
-	if werr := l.wait(ctx, first-first/2+l.transfer(int64(len(body)))); werr != nil {
+	if werr := l.wait(ctx, first-first/2+l.transfer(InfoOf(ctx).Who, int64(len(body)))); werr != nil {
 		return nil, werr
 	}
 	return body, err
@@ -174,7 +206,7 @@ func (l *latent) get(ctx context.Context, get func() ([]byte, error)) ([]byte, e
 
 func (l *latent) Stat(ctx context.Context, key string) (Attributes, error) {
 	first := l.first(l.model.Stat)
-	if err := l.before(ctx, false, first/2); err != nil {
+	if err := l.before(ctx, false, key, first/2); err != nil {
 		return Attributes{}, err
 	}
 	a, err := l.in.Stat(ctx, key)
@@ -186,7 +218,7 @@ func (l *latent) Stat(ctx context.Context, key string) (Attributes, error) {
 
 func (l *latent) List(ctx context.Context, prefix, startAfter string) iter.Seq2[Attributes, error] {
 	return func(yield func(Attributes, error) bool) {
-		if err := l.before(ctx, false, l.first(l.model.List)); err != nil {
+		if err := l.before(ctx, false, prefix, l.first(l.model.List)); err != nil {
 			yield(Attributes{}, err)
 			return
 		}
@@ -194,7 +226,7 @@ func (l *latent) List(ctx context.Context, prefix, startAfter string) iter.Seq2[
 		for a, err := range l.in.List(ctx, prefix, startAfter) {
 			if n++; n > memPage {
 				n = 1
-				if werr := l.before(ctx, false, l.first(l.model.List)); werr != nil {
+				if werr := l.before(ctx, false, prefix, l.first(l.model.List)); werr != nil {
 					yield(Attributes{}, werr)
 					return
 				}
@@ -222,7 +254,7 @@ func (l *latent) deletePart(ctx context.Context, out *outcome, keys []string) []
 	for _, key := range keys {
 		out.report(key, history.AppliedNo)
 	}
-	if err := l.before(ctx, true, first/2); err != nil {
+	if err := l.before(ctx, true, keys[0], first/2); err != nil {
 		return deletedAll(keys, err)
 	}
 	for _, key := range keys {
@@ -248,14 +280,14 @@ func deletedAll(keys []string, err error) []Deleted {
 }
 
 func (l *latent) Uploads(ctx context.Context, prefix string) ([]Upload, error) {
-	if err := l.before(ctx, false, l.first(l.model.List)); err != nil {
+	if err := l.before(ctx, false, prefix, l.first(l.model.List)); err != nil {
 		return nil, err
 	}
 	return l.in.Uploads(ctx, prefix)
 }
 
 func (l *latent) AbortUpload(ctx context.Context, u Upload) error {
-	if err := l.before(ctx, true, l.first(l.model.Delete)); err != nil {
+	if err := l.before(ctx, true, u.Key, l.first(l.model.Delete)); err != nil {
 		return err
 	}
 	return l.in.AbortUpload(ctx, u)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"testing"
@@ -17,7 +18,7 @@ func TestLatencyIsSplitAroundTheEffect(t *testing.T) {
 	inSim(t, 1, func(ctx context.Context, w world.World) {
 		m := store.NewMem()
 		b := store.WithLatencyModel(m, w, store.Latency{
-			Put: 10 * ms, Get: 4 * ms, Stat: 2 * ms, List: 6 * ms, Delete: 8 * ms, PerByte: 1e-6,
+			Put: store.FirstByte{Median: 10 * ms}, Get: store.FirstByte{Median: 4 * ms}, Stat: store.FirstByte{Median: 2 * ms}, List: store.FirstByte{Median: 6 * ms}, Delete: store.FirstByte{Median: 8 * ms}, PerByte: 1e-6,
 		})
 		took := func(what string, want time.Duration, f func()) {
 			t.Helper()
@@ -112,9 +113,50 @@ func TestLatencyRateThrottles(t *testing.T) {
 	})
 }
 
+func TestLatencyRatesAreThoseOfAPrefix(t *testing.T) {
+	inSim(t, 1, func(ctx context.Context, w world.World) {
+		b := store.WithLatencyModel(store.NewMem(), w, store.Latency{WriteRate: 10, ReadRate: 5})
+		throttled := map[string]int{}
+		for i := range 20 {
+			for _, prefix := range []string{"log", "base"} {
+				if err := b.Put(ctx, fmt.Sprintf("%s/%d", prefix, i), nil, store.PutOptions{}); errors.Is(err, store.ErrThrottled) {
+					throttled["put "+prefix]++
+				}
+			}
+			if _, err := b.Get(ctx, "log/0"); errors.Is(err, store.ErrThrottled) {
+				throttled["get log"]++
+			}
+		}
+		if want := map[string]int{"put log": 10, "put base": 10, "get log": 15}; !maps.Equal(throttled, want) {
+			t.Errorf("throttled %v, want %v", throttled, want)
+		}
+	})
+}
+
+func TestLatencyBandwidthOfEachWorker(t *testing.T) {
+	inSim(t, 1, func(ctx context.Context, w world.World) {
+		b := store.WithLatencyModel(store.NewMem(), w, store.Latency{WorkerBandwidth: 1e6, PerByte: 1.0 / 4e6})
+		ends := map[string]time.Duration{}
+		g := world.NewGroup(w)
+		for i, who := range []string{"a", "a", "b"} {
+			g.Go(ctx, fmt.Sprint("put", i), func(ctx context.Context) error {
+				err := b.Put(ctx, fmt.Sprint(i), make([]byte, 1_000_000), store.PutOptions{Info: store.Info{Who: who}})
+				ends[who] = max(ends[who], w.Now())
+				return err
+			})
+		}
+		if err := g.Wait(ctx); err != nil {
+			t.Error(err)
+		}
+		if want := map[string]time.Duration{"a": 2 * time.Second, "b": time.Second}; !maps.Equal(ends, want) {
+			t.Errorf("puts ended at %v, want %v", ends, want)
+		}
+	})
+}
+
 func TestLatencyTailIsLogNormal(t *testing.T) {
 	inSim(t, 5, func(ctx context.Context, w world.World) {
-		b := store.WithLatencyModel(store.NewMem(), w, store.Latency{Stat: 20 * ms, Sigma: 0.5})
+		b := store.WithLatencyModel(store.NewMem(), w, store.Latency{Stat: store.FirstByte{Median: 20 * ms, Sigma: 0.5}})
 		var took []time.Duration
 		for range 4000 {
 			from := w.Now()

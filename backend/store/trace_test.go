@@ -20,7 +20,7 @@ func TestTraceRowsSayWhatHappened(t *testing.T) {
 	inSim(t, 1, func(ctx context.Context, w world.World) {
 		m := store.NewMem()
 		var trace rows
-		b := store.WithTrace(store.WithLatencyModel(m, w, store.Latency{Put: 10 * ms, List: 3 * ms}), trace.add, w)
+		b := store.WithTrace(store.WithLatencyModel(m, w, store.Latency{Put: store.FirstByte{Median: 10 * ms}, List: store.FirstByte{Median: 3 * ms}}), trace.add, w)
 		ctx = store.WithInfo(ctx, store.Info{Who: "worker-0", Attempt: 2, Cause: "log"})
 		body := []byte("123456789")
 		b.Put(ctx, "k", body, store.PutOptions{IfNotExist: true, Info: store.Info{Checkpoint: 4, Cause: "meta"}})
@@ -64,7 +64,7 @@ func TestTraceRowsSayWhatHappened(t *testing.T) {
 
 // TestTraceOfKilledProcess kills a process at each stage of a request and compares what the row says with the store.
 func TestTraceOfKilledProcess(t *testing.T) {
-	m1 := store.Latency{Put: 10 * ms, Get: 10 * ms, List: 10 * ms, Delete: 10 * ms}
+	m1 := store.Latency{Put: store.FirstByte{Median: 10 * ms}, Get: store.FirstByte{Median: 10 * ms}, List: store.FirstByte{Median: 10 * ms}, Delete: store.FirstByte{Median: 10 * ms}}
 	for _, c := range []struct {
 		op      string
 		rule    string
@@ -208,7 +208,7 @@ func TestDecoratorsReachHooks(t *testing.T) {
 
 // stack puts all decorators around b, as a run does.
 func stack(w world.World, b store.Bucket, sink func(history.Request), inj *store.Injector) store.Bucket {
-	b = store.WithLatencyModel(b, w, store.Latency{Put: 5 * ms, Get: 3 * ms, Stat: ms, List: ms, Delete: ms, Sigma: 0.4, PerByte: 1e-8, Bandwidth: 1e8})
+	b = store.WithLatencyModel(b, w, store.Latency{Put: store.FirstByte{Median: 5 * ms, Sigma: 0.4}, Get: store.FirstByte{Median: 3 * ms, Sigma: 0.4}, Stat: store.FirstByte{Median: ms, Sigma: 0.4}, List: store.FirstByte{Median: ms, Sigma: 0.4}, Delete: store.FirstByte{Median: ms, Sigma: 0.4}, PerByte: 1e-8, Bandwidth: 1e8})
 	b = store.WithTrace(store.WithFaults(b, inj, w), sink, w)
 	return store.WithFence(store.WithRetry(b, store.RetryPolicy{Attempts: 8, Base: ms, Cap: 4 * ms, Timeout: time.Second}, w), nil)
 }

@@ -175,24 +175,28 @@ func (s *Server) PID() int { return s.cmd.Process.Pid }
 func (s *Server) Done() <-chan struct{} { return s.done }
 
 // Usage reads what the child has used so far. It needs /proc; elsewhere it returns errors.ErrUnsupported.
-func (s *Server) Usage() (Usage, error) {
-	proc := "/proc/" + strconv.Itoa(s.PID())
+func (s *Server) Usage() (Usage, error) { return UsageOf(s.PID()) }
+
+// UsageOf reads what the server with that process has used so far. It returns errors.ErrUnsupported where there is no
+// such process, or no /proc.
+func UsageOf(pid int) (Usage, error) {
+	proc := "/proc/" + strconv.Itoa(pid)
 	stat, err := os.ReadFile(proc + "/stat")
 	if errors.Is(err, os.ErrNotExist) {
 		return Usage{}, errors.ErrUnsupported
 	}
 	if err != nil {
-		return Usage{}, fmt.Errorf("usage of the embedded store: %w", err)
+		return Usage{}, fmt.Errorf("usage of the store: %w", err)
 	}
 	// The second field is the name in parentheses and may hold blanks; utime and stime are fields 14 and 15, rss is 24.
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	if len(fields) < 22 {
-		return Usage{}, fmt.Errorf("usage of the embedded store: %q is too short", stat)
+		return Usage{}, fmt.Errorf("usage of the store: %q is too short", stat)
 	}
 	var n [3]int64
 	for i, field := range [3]string{fields[11], fields[12], fields[21]} {
 		if n[i], err = strconv.ParseInt(field, 10, 64); err != nil {
-			return Usage{}, fmt.Errorf("usage of the embedded store: %w", err)
+			return Usage{}, fmt.Errorf("usage of the store: %w", err)
 		}
 	}
 	const tick = time.Second / 100 // USER_HZ, 100 on every Linux that Go runs on

@@ -13,9 +13,6 @@ import (
 	"github.com/testcontainers/testcontainers-go"
 )
 
-// EnvBucket is the bucket that a server of Up has.
-const EnvBucket = "bench"
-
 // Env is a server that stays up between commands, at a fixed port.
 type Env struct {
 	Container
@@ -24,8 +21,8 @@ type Env struct {
 	Image          string
 }
 
-// Up starts a server that stays until Down, or returns the one that is up. bucket is called with it, to make the bucket
-// EnvBucket, before Up returns.
+// Up starts a server that stays until Down, or returns the one that is up. bucket is called with a new one, to
+// make its bucket.
 func (e *Engine) Up(ctx context.Context, o Options, bucket func(ctx context.Context, v Env) error) (v Env, err error) {
 	if v, err := e.Status(ctx); err != nil || v.ID != "" {
 		return v, err

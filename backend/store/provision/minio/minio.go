@@ -197,6 +197,9 @@ func (s *Server) Credentials() (access, secret string) { return s.access, s.secr
 // Image is what the container was made from.
 func (s *Server) Image() Image { return s.image }
 
+// About names the image, with version and checksum or digest.
+func (s *Server) About() string { return s.image.String() }
+
 // ID is the container's id.
 func (s *Server) ID() string { return s.container.GetContainerID() }
 

@@ -394,7 +394,7 @@ func TestEnvStaysUntilItIsTakenDown(t *testing.T) {
 	made := 0
 	bucket := func(ctx context.Context, v Env) error {
 		made++
-		_, err := s3store.Open(ctx, s3store.Options{Endpoint: v.Endpoint, Bucket: EnvBucket, AccessKey: v.Access, SecretKey: v.Secret, CreateBucket: true})
+		_, err := s3store.Open(ctx, s3store.Options{Endpoint: v.Endpoint, Bucket: "bucket", AccessKey: v.Access, SecretKey: v.Secret, CreateBucket: true})
 		return err
 	}
 	first, err := e.Up(t.Context(), options(), bucket)
