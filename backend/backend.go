@@ -43,6 +43,8 @@ const (
 	Reducing
 	Aggregating
 	Timers
+	// Expiries is the state that WithTTL keeps beside another.
+	Expiries
 )
 
 // StateSpec describes one state of a job's operator.

@@ -9,9 +9,9 @@ import (
 )
 
 // Elements yields the elements of one state in one key group in canon's canonical form, in the backend's order, until yield
-// returns false: for a map entry value is canon.MapValue, for a list element canon.ListValue, for a timer canon.TimerValue,
-// for the others the stored bytes. The slices are borrowed during the call; yield must not write. A state that keyed does
-// not know is registered and empty.
+// returns false: for a map entry value is canon.MapValue, for a list element canon.ListValue, for a timer or an expiry
+// canon.TimerValue, for the others the stored bytes. The slices are borrowed during the call; yield must not write. A state
+// that keyed does not know is registered and empty.
 func Elements(keyed Keyed, spec StateSpec, group keygroup.ID, yield func(key, namespace, value []byte) bool) error {
 	id, err := keyed.Register(spec)
 	if err != nil {
@@ -49,6 +49,14 @@ func (d *decoder) element(stored, v []byte) (key, namespace, value []byte, err e
 		at, key, err := splitTimer(stored)
 		d.buf = canon.TimerValue(d.buf[:0], at)
 		return key, nil, d.buf, err
+	}
+	if d.spec.Type == Expiries {
+		at, of, err := splitTimer(stored)
+		if err == nil {
+			key, namespace, _, err = splitKey(of)
+		}
+		d.buf = canon.TimerValue(d.buf[:0], at)
+		return key, namespace, d.buf, err
 	}
 	key, namespace, rest, err := splitKey(stored)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 
 	"statebench.dev/bench/internal/keygroup"
 )
@@ -13,7 +14,7 @@ var ErrNoKey = errors.New("no current key is set")
 
 // Access is how elements of a state of type t are reached.
 func (t Type) Access() Access {
-	if t == List || t == Map || t == Timers {
+	if t == List || t == Map || t == Timers || t == Expiries {
 		return Ordered
 	}
 	return Point
@@ -21,7 +22,7 @@ func (t Type) Access() Access {
 
 // String is the type's name as reports write it.
 func (t Type) String() string {
-	names := [...]string{Value: "value", List: "list", Map: "map", Reducing: "reducing", Aggregating: "aggregating", Timers: "timers"}
+	names := [...]string{Value: "value", List: "list", Map: "map", Reducing: "reducing", Aggregating: "aggregating", Timers: "timers", Expiries: "expiries"}
 	if int(t) < len(names) && t != 0 {
 		return names[t]
 	}
@@ -38,7 +39,8 @@ func Spec(name string, t Type) StateSpec {
 //
 // The byte key of an element is, for all types but timers: length of the key as a varint, key, length of the namespace as a
 // varint, namespace, then the map key or the 8 bytes of the list position. So no two elements share a key, and all of one
-// (key, namespace) share a prefix. The key of a timer is its time in 8 bytes in order of time, then the key.
+// (key, namespace) share a prefix. The key of a timer is its time in 8 bytes in order of time, then the key; that of an
+// expiry likewise, then the byte key of the element that expires.
 type Context struct {
 	keyed  Keyed
 	group  keygroup.ID
@@ -47,17 +49,23 @@ type Context struct {
 	elem   []byte // buffer for prefix ‖ map key
 	val    []byte // buffer for an encoded value
 	merge  []byte // buffer for lists that are merged
+
+	mortal  []*expiry // the states with a time to live
+	now     int64     // current time of the current key
+	reached int64     // the time up to which expired elements were removed
 }
 
 // NewContext returns a context over keyed, without a current key.
-func NewContext(keyed Keyed) *Context { return &Context{keyed: keyed} }
+func NewContext(keyed Keyed) *Context {
+	return &Context{keyed: keyed, now: noTime, reached: math.MinInt64}
+}
 
 // Keyed is what the context works on.
 func (c *Context) Keyed() Keyed { return c.keyed }
 
-// SetKey makes key, which is of group, the current one and the namespace void. It copies key.
+// SetKey makes key, which is of group, the current one and the namespace void; the key has no current time yet. It copies key.
 func (c *Context) SetKey(group keygroup.ID, key []byte) {
-	c.group = group
+	c.group, c.now = group, noTime
 	c.prefix = binary.AppendUvarint(c.prefix[:0], uint64(len(key)))
 	c.key[0] = len(c.prefix)
 	c.prefix = append(c.prefix, key...)

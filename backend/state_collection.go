@@ -10,7 +10,17 @@ type collection struct {
 	c    *Context
 	id   StateID
 	name string
-	err  error // of the scan that runs
+	life *expiry // nil: for ever
+	err  error   // of the scan that runs
+}
+
+func newCollection(c *Context, name string, t Type, opts []StateOption) (s collection, err error) {
+	s = collection{c: c, name: name}
+	if s.id, err = c.register(name, t); err != nil {
+		return s, err
+	}
+	s.life, err = c.lives(s.id, name, opts)
+	return s, err
 }
 
 // Clear removes all elements of the current key and namespace.
@@ -19,7 +29,25 @@ func (s *collection) Clear() error {
 	if err != nil {
 		return err
 	}
+	return s.clear(a)
+}
+
+func (s *collection) clear(a Addr) error {
+	if s.life != nil {
+		if err := s.life.leaveAll(a); err != nil {
+			return err
+		}
+	}
 	return s.c.keyed.DeletePrefix(a)
+}
+
+// body takes the value out of a stored one during a scan; ok is false when it has expired, or on an error.
+func (s *collection) body(stored []byte) (value []byte, ok bool) {
+	if s.life == nil {
+		return stored, true
+	}
+	value, ok, s.err = s.life.body(stored)
+	return value, ok && s.err == nil
 }
 
 // ListState is a list of values a (key, namespace), in the order in which they were added.
@@ -32,17 +60,21 @@ type ListState[T any] struct {
 }
 
 // NewList makes or finds the list state called name.
-func NewList[T any](c *Context, name string, codec Codec[T]) (*ListState[T], error) {
-	id, err := c.register(name, List)
+func NewList[T any](c *Context, name string, codec Codec[T], opts ...StateOption) (*ListState[T], error) {
+	base, err := newCollection(c, name, List, opts)
 	if err != nil {
 		return nil, err
 	}
-	s := &ListState[T]{collection: collection{c: c, id: id, name: name}, codec: codec}
+	s := &ListState[T]{collection: base, codec: codec}
 	s.scan = s.decode
 	return s, nil
 }
 
-func (s *ListState[T]) decode(_, value []byte) bool {
+func (s *ListState[T]) decode(_, stored []byte) bool {
+	value, ok := s.body(stored)
+	if !ok {
+		return s.err == nil
+	}
 	v, err := s.codec.Decode(value)
 	if err != nil {
 		s.err = fmt.Errorf("state %q: %w", s.name, err)
@@ -73,9 +105,25 @@ func (s *ListState[T]) Add(v T) error {
 	if err != nil {
 		return err
 	}
-	s.c.val = s.codec.Append(s.c.val[:0], v)
-	_, err = s.c.keyed.Append(a, s.c.val)
-	return err
+	s.c.val = s.c.val[:0]
+	if s.life != nil {
+		if s.c.val, err = s.life.head(s.c.val); err != nil {
+			return err
+		}
+	}
+	s.c.val = s.codec.Append(s.c.val, v)
+	return s.append(a, s.c.val)
+}
+
+// append puts a stored value at the end of the list at a. It uses the elem buffer.
+func (s *ListState[T]) append(a Addr, stored []byte) error {
+	position, err := s.c.keyed.Append(a, stored)
+	if err != nil || s.life == nil {
+		return err
+	}
+	s.c.elem = binary.BigEndian.AppendUint64(append(s.c.elem[:0], a.Key...), position)
+	a.Key = s.c.elem
+	return s.life.enter(a, stored)
 }
 
 // Replace makes vs the whole list of the current key and namespace. vs must not be borrowed from the backend.
@@ -92,7 +140,7 @@ func (s *ListState[T]) Replace(vs []T) error {
 }
 
 // Merge moves the elements of the current key in the source namespaces, in the order given, to the end of the list in
-// target.
+// target. They keep the rest of their time to live.
 func (s *ListState[T]) Merge(target []byte, sources ...[]byte) error {
 	s.c.merge = s.c.merge[:0]
 	for _, ns := range sources {
@@ -110,20 +158,20 @@ func (s *ListState[T]) Merge(target []byte, sources ...[]byte) error {
 		if err != nil {
 			return err
 		}
-		if err := s.c.keyed.DeletePrefix(a); err != nil {
+		if err := s.clear(a); err != nil {
 			return err
 		}
-	}
-	a, err := s.c.inNamespace(s.id, target)
-	if err != nil {
-		return err
 	}
 	for rest := s.c.merge; len(rest) > 0; {
 		value, tail, err := splitPrefixed(rest)
 		if err != nil {
 			return err
 		}
-		if _, err := s.c.keyed.Append(a, value); err != nil {
+		a, err := s.c.inNamespace(s.id, target)
+		if err != nil {
+			return err
+		}
+		if err := s.append(a, value); err != nil {
 			return err
 		}
 		rest = tail
@@ -142,12 +190,12 @@ type MapState[K, V any] struct {
 }
 
 // NewMap makes or finds the map state called name.
-func NewMap[K, V any](c *Context, name string, keys Codec[K], values Codec[V]) (*MapState[K, V], error) {
-	id, err := c.register(name, Map)
+func NewMap[K, V any](c *Context, name string, keys Codec[K], values Codec[V], opts ...StateOption) (*MapState[K, V], error) {
+	base, err := newCollection(c, name, Map, opts)
 	if err != nil {
 		return nil, err
 	}
-	s := &MapState[K, V]{collection: collection{c: c, id: id, name: name}, keys: keys, values: values}
+	s := &MapState[K, V]{collection: base, keys: keys, values: values}
 	s.scan = s.decode
 	return s, nil
 }
@@ -171,6 +219,9 @@ func (s *MapState[K, V]) Get(k K) (v V, ok bool, err error) {
 		return v, false, err
 	}
 	b, ok, err := s.c.keyed.Get(a)
+	if err == nil && ok && s.life != nil {
+		b, ok, err = s.life.read(a, b)
+	}
 	if err != nil || !ok {
 		return v, false, err
 	}
@@ -186,8 +237,15 @@ func (s *MapState[K, V]) Put(k K, v V) error {
 	if err != nil {
 		return err
 	}
-	s.c.val = s.values.Append(s.c.val[:0], v)
-	return s.c.keyed.Put(a, s.c.val)
+	if s.life == nil {
+		s.c.val = s.values.Append(s.c.val[:0], v)
+		return s.c.keyed.Put(a, s.c.val)
+	}
+	if s.c.val, err = s.life.head(s.c.val[:0]); err != nil {
+		return err
+	}
+	s.c.val = s.values.Append(s.c.val, v)
+	return s.life.put(a, s.c.val)
 }
 
 // Remove removes the entry under k, if there is one.
@@ -196,10 +254,19 @@ func (s *MapState[K, V]) Remove(k K) error {
 	if err != nil {
 		return err
 	}
+	if s.life != nil {
+		if err := s.life.leave(a); err != nil {
+			return err
+		}
+	}
 	return s.c.keyed.Delete(a)
 }
 
-func (s *MapState[K, V]) decode(key, value []byte) bool {
+func (s *MapState[K, V]) decode(key, stored []byte) bool {
+	value, ok := s.body(stored)
+	if !ok {
+		return s.err == nil
+	}
 	k, err := s.keys.Decode(key[s.skip:])
 	if err != nil {
 		s.err = fmt.Errorf("state %q, map key: %w", s.name, err)

@@ -8,15 +8,28 @@ type slot[T any] struct {
 	id    StateID
 	name  string
 	codec Codec[T]
+	life  *expiry // nil: for ever
 }
 
-func newSlot[T any](c *Context, name string, t Type, codec Codec[T]) (slot[T], error) {
-	id, err := c.register(name, t)
-	return slot[T]{c: c, id: id, name: name, codec: codec}, err
+func newSlot[T any](c *Context, name string, t Type, codec Codec[T], opts []StateOption) (s slot[T], err error) {
+	s = slot[T]{c: c, name: name, codec: codec}
+	if s.id, err = c.register(name, t); err != nil {
+		return s, err
+	}
+	s.life, err = c.lives(s.id, name, opts)
+	return s, err
 }
 
-func (s *slot[T]) load(a Addr) (v T, ok bool, err error) {
+// load returns the value at a. A read begins its time to live anew, where that is wanted.
+func (s *slot[T]) load(a Addr, read bool) (v T, ok bool, err error) {
 	b, ok, err := s.c.keyed.Get(a)
+	switch {
+	case err != nil || !ok || s.life == nil:
+	case read:
+		b, ok, err = s.life.read(a, b)
+	default:
+		b, ok, err = s.life.body(b)
+	}
 	if err != nil || !ok {
 		return v, false, err
 	}
@@ -26,12 +39,12 @@ func (s *slot[T]) load(a Addr) (v T, ok bool, err error) {
 	return v, true, nil
 }
 
-func (s *slot[T]) get() (v T, ok bool, err error) {
+func (s *slot[T]) get(read bool) (v T, ok bool, err error) {
 	a, err := s.c.addr(s.id)
 	if err != nil {
 		return v, false, err
 	}
-	return s.load(a)
+	return s.load(a, read)
 }
 
 func (s *slot[T]) set(v T) error {
@@ -39,8 +52,19 @@ func (s *slot[T]) set(v T) error {
 	if err != nil {
 		return err
 	}
-	s.c.val = s.codec.Append(s.c.val[:0], v)
-	return s.c.keyed.Put(a, s.c.val)
+	return s.store(a, v)
+}
+
+func (s *slot[T]) store(a Addr, v T) (err error) {
+	if s.life == nil {
+		s.c.val = s.codec.Append(s.c.val[:0], v)
+		return s.c.keyed.Put(a, s.c.val)
+	}
+	if s.c.val, err = s.life.head(s.c.val[:0]); err != nil {
+		return err
+	}
+	s.c.val = s.codec.Append(s.c.val, v)
+	return s.life.put(a, s.c.val)
 }
 
 // Clear removes the value of the current key and namespace.
@@ -48,6 +72,15 @@ func (s *slot[T]) Clear() error {
 	a, err := s.c.addr(s.id)
 	if err != nil {
 		return err
+	}
+	return s.remove(a)
+}
+
+func (s *slot[T]) remove(a Addr) error {
+	if s.life != nil {
+		if err := s.life.leave(a); err != nil {
+			return err
+		}
 	}
 	return s.c.keyed.Delete(a)
 }
@@ -59,7 +92,7 @@ func (s *slot[T]) merged(target []byte, sources [][]byte, combine func(a, b T) T
 	if err != nil {
 		return err
 	}
-	sum, have, err := s.load(a)
+	sum, have, err := s.load(a, false)
 	if err != nil {
 		return err
 	}
@@ -68,7 +101,7 @@ func (s *slot[T]) merged(target []byte, sources [][]byte, combine func(a, b T) T
 			continue
 		}
 		a, _ := s.c.inNamespace(s.id, ns)
-		v, ok, err := s.load(a)
+		v, ok, err := s.load(a, false)
 		switch {
 		case err != nil:
 			return err
@@ -81,9 +114,8 @@ func (s *slot[T]) merged(target []byte, sources [][]byte, combine func(a, b T) T
 	if !have {
 		return nil
 	}
-	s.c.val = s.codec.Append(s.c.val[:0], sum)
 	a, _ = s.c.inNamespace(s.id, target)
-	if err := s.c.keyed.Put(a, s.c.val); err != nil {
+	if err := s.store(a, sum); err != nil {
 		return err
 	}
 	for _, ns := range sources {
@@ -91,7 +123,7 @@ func (s *slot[T]) merged(target []byte, sources [][]byte, combine func(a, b T) T
 			continue
 		}
 		a, _ := s.c.inNamespace(s.id, ns)
-		if err := s.c.keyed.Delete(a); err != nil {
+		if err := s.remove(a); err != nil {
 			return err
 		}
 	}
@@ -102,8 +134,8 @@ func (s *slot[T]) merged(target []byte, sources [][]byte, combine func(a, b T) T
 type ValueState[T any] struct{ slot[T] }
 
 // NewValue makes or finds the value state called name.
-func NewValue[T any](c *Context, name string, codec Codec[T]) (*ValueState[T], error) {
-	s, err := newSlot(c, name, Value, codec)
+func NewValue[T any](c *Context, name string, codec Codec[T], opts ...StateOption) (*ValueState[T], error) {
+	s, err := newSlot(c, name, Value, codec, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +144,7 @@ func NewValue[T any](c *Context, name string, codec Codec[T]) (*ValueState[T], e
 
 // Get returns the value of the current key and namespace; ok is false when there is none. What refers to bytes is
 // borrowed until the next write to any state of the context.
-func (s *ValueState[T]) Get() (v T, ok bool, err error) { return s.get() }
+func (s *ValueState[T]) Get() (v T, ok bool, err error) { return s.get(true) }
 
 // Set replaces the value of the current key and namespace.
 func (s *ValueState[T]) Set(v T) error { return s.set(v) }
@@ -125,8 +157,8 @@ type ReducingState[T any] struct {
 
 // NewReducing makes or finds the reducing state called name. reduce must be associative; it may return one of its
 // arguments, changed or not, when T does not refer to bytes.
-func NewReducing[T any](c *Context, name string, codec Codec[T], reduce func(a, b T) T) (*ReducingState[T], error) {
-	s, err := newSlot(c, name, Reducing, codec)
+func NewReducing[T any](c *Context, name string, codec Codec[T], reduce func(a, b T) T, opts ...StateOption) (*ReducingState[T], error) {
+	s, err := newSlot(c, name, Reducing, codec, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -134,11 +166,11 @@ func NewReducing[T any](c *Context, name string, codec Codec[T], reduce func(a, 
 }
 
 // Get returns the reduced value of the current key and namespace; ok is false when nothing was added.
-func (s *ReducingState[T]) Get() (v T, ok bool, err error) { return s.get() }
+func (s *ReducingState[T]) Get() (v T, ok bool, err error) { return s.get(true) }
 
 // Add reduces v onto the value of the current key and namespace.
 func (s *ReducingState[T]) Add(v T) error {
-	old, ok, err := s.get()
+	old, ok, err := s.get(false)
 	if err != nil {
 		return err
 	}
@@ -169,8 +201,8 @@ type AggregatingState[In, Acc, Out any] struct {
 }
 
 // NewAggregating makes or finds the aggregating state called name; codec is the accumulator's.
-func NewAggregating[In, Acc, Out any](c *Context, name string, codec Codec[Acc], fn Aggregate[In, Acc, Out]) (*AggregatingState[In, Acc, Out], error) {
-	s, err := newSlot(c, name, Aggregating, codec)
+func NewAggregating[In, Acc, Out any](c *Context, name string, codec Codec[Acc], fn Aggregate[In, Acc, Out], opts ...StateOption) (*AggregatingState[In, Acc, Out], error) {
+	s, err := newSlot(c, name, Aggregating, codec, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +211,7 @@ func NewAggregating[In, Acc, Out any](c *Context, name string, codec Codec[Acc],
 
 // Get returns the result for the current key and namespace; ok is false when nothing was added.
 func (s *AggregatingState[In, Acc, Out]) Get() (out Out, ok bool, err error) {
-	acc, ok, err := s.get()
+	acc, ok, err := s.get(true)
 	if err != nil || !ok {
 		return out, false, err
 	}
@@ -187,11 +219,13 @@ func (s *AggregatingState[In, Acc, Out]) Get() (out Out, ok bool, err error) {
 }
 
 // Accumulator returns the accumulator of the current key and namespace; ok is false when nothing was added.
-func (s *AggregatingState[In, Acc, Out]) Accumulator() (acc Acc, ok bool, err error) { return s.get() }
+func (s *AggregatingState[In, Acc, Out]) Accumulator() (acc Acc, ok bool, err error) {
+	return s.get(true)
+}
 
 // Add adds in to the accumulator of the current key and namespace.
 func (s *AggregatingState[In, Acc, Out]) Add(in In) error {
-	acc, ok, err := s.get()
+	acc, ok, err := s.get(false)
 	if err != nil {
 		return err
 	}

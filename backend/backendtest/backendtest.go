@@ -40,6 +40,7 @@ func tests() []test {
 		{"Append", 16, appendPositions},
 		{"PutAt", 16, putAt},
 		{"TypedState", 32, typedState},
+		{"TimeToLive", 32, timeToLive},
 		{"EmptyState", 8, emptyState},
 		{"LargeValues", 8, largeValues},
 		{"SnapshotIsolation", 16, snapshotIsolation},

@@ -79,13 +79,23 @@ func (o *operator) advance(watermark int64) error {
 func (o *operator) settle(time.Duration) error { return o.fire() }
 
 func (o *operator) fire() error {
-	if o.timers == nil || !o.timers.due(o.watermark) {
+	if o.timers == nil {
 		return nil
 	}
-	return o.timers.fire(o.watermark, func(at int64, key []byte, group keygroup.ID) error {
-		o.group = group
-		return o.code.OnTimer(o.ctx, at, key, o.out)
-	})
+	if o.timers.due(o.watermark) {
+		err := o.timers.fire(o.watermark, func(at int64, key []byte, group keygroup.ID) error {
+			// What expires by the time of a timer is gone when it fires, wherever the watermark stands.
+			if err := o.state.Expire(at); err != nil {
+				return err
+			}
+			o.group = group
+			return o.code.OnTimer(o.ctx, at, key, o.out)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return o.state.Expire(o.watermark)
 }
 
 func (o *operator) retire() { o.out.retire() }
