@@ -51,6 +51,30 @@ func TestLatencyIsSplitAroundTheEffect(t *testing.T) {
 		})
 		took("uploads", 6*ms, func() { b.Uploads(ctx, "") })
 		took("delete", 8*ms, func() { b.Delete(ctx, []string{"k", "l"}) })
+		ctx = store.AtNoCost(ctx)
+		took("everything at no cost", 0, func() {
+			b.Put(ctx, "k", nil, store.PutOptions{})
+			b.Get(ctx, "k")
+			b.GetRange(ctx, "k", 0, 1)
+			b.Stat(ctx, "k")
+			for range b.List(ctx, "", "") {
+			}
+			b.Uploads(ctx, "")
+			b.Delete(ctx, []string{"k"})
+		})
+	})
+}
+
+func TestLatencyOfBulkDeletes(t *testing.T) {
+	inSim(t, 1, func(ctx context.Context, w world.World) {
+		b := store.WithLatencyModel(store.NewMem(), w, store.Latency{Delete: store.FirstByte{Median: 8 * ms}})
+		took := func(what string, want time.Duration, f func()) {
+			t.Helper()
+			from := w.Now()
+			if f(); w.Now()-from != want {
+				t.Errorf("%s took %v, want %v", what, w.Now()-from, want)
+			}
+		}
 		took("bulk delete", 24*ms, func() { b.Delete(ctx, make([]string, 2001)) })
 	})
 }

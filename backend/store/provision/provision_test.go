@@ -72,7 +72,11 @@ func TestOpenRefuses(t *testing.T) {
 		{world.NewReal(1), "mem:1GiB", "mem, dir:PATH, embedded"},
 		{world.NewReal(1), "dir:" + file, "not a folder"},
 		{world.NewReal(1), "dir:" + file + "/below", "not a directory"},
+		{world.NewReal(1), "minio:latest", "mem, dir:PATH, embedded"},
+		{world.NewReal(1), "minio", "starts no containers"},
 		{world.NewSim(world.SimOptions{}), "embedded", "mem only"},
+		{world.NewSim(world.SimOptions{}), "minio", "mem only"},
+		{world.NewSim(world.SimOptions{}), "s3://bucket/?endpoint=http://127.0.0.1:1", "mem only"},
 	} {
 		if b, _, err := provision.Open(t.Context(), c.w, c.spec, provision.Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("Open(%q) = %v, %v; want an error about %q", c.spec, b, err, c.want)

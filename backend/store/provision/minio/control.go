@@ -20,7 +20,13 @@ func (s *Server) Pause(ctx context.Context) error {
 
 // Resume ends a pause; requests that waited go on.
 func (s *Server) Resume(ctx context.Context) error {
-	return s.act("resume", paused, running, func() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.resume(ctx)
+}
+
+func (s *Server) resume(ctx context.Context) error {
+	return s.step("resume", paused, running, func() error {
 		_, err := s.engine.client.ContainerUnpause(ctx, s.ID(), client.ContainerUnpauseOptions{})
 		return err
 	})
@@ -67,15 +73,14 @@ func (s *Server) await(ctx context.Context) error {
 // does nothing to one that serves.
 func (s *Server) Start(ctx context.Context) error {
 	s.mu.Lock()
-	current := s.mu.state
-	s.mu.Unlock()
-	switch current {
+	defer s.mu.Unlock()
+	switch s.mu.state {
 	case running:
 		return nil
 	case paused:
-		return s.Resume(ctx)
+		return s.resume(ctx)
 	}
-	return s.act("start", down, running, func() error {
+	return s.step("start", down, running, func() error {
 		if err := s.container.Start(ctx); err != nil {
 			return fmt.Errorf("%w%s", err, s.lastWords())
 		}
@@ -83,10 +88,15 @@ func (s *Server) Start(ctx context.Context) error {
 	})
 }
 
-// act carries out one step from one state (or, for an empty one, from any but down) to the next.
+// act carries out one step while no other is under way.
 func (s *Server) act(what string, from, to state, f func() error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.step(what, from, to, f)
+}
+
+// step goes from one state (or, for an empty one, from any but down) to the next; s.mu is held.
+func (s *Server) step(what string, from, to state, f func() error) error {
 	if s.mu.state != from && (from != "" || s.mu.state == down || s.mu.state == closed) {
 		return fmt.Errorf("%s the MinIO container: it is %s", what, s.mu.state)
 	}

@@ -33,11 +33,13 @@ import (
 	"github.com/testcontainers/testcontainers-go/wait"
 )
 
+// DefaultCPUs and DefaultMemory (bytes) are the limits of a container where Options give none.
 const (
-	// DefaultCPUs and DefaultMemory are the limits of a container where Options give none.
 	DefaultCPUs   = 2.0
 	DefaultMemory = 1 << 30
+)
 
+const (
 	port         = "9000/tcp"
 	readyPath    = "/minio/health/cluster" // /minio/health/live answers before a bucket can be made
 	readyTimeout = time.Minute
