@@ -35,6 +35,8 @@ type Env struct {
 	Injector *store.Injector
 	// Probe is the run's store above the injector, without retries: a request through it meets every rule in force.
 	Probe store.Bucket
+	// StoreServer is the server behind the store, nil where the target's capabilities have none.
+	StoreServer target.StoreServer
 	// InForce is called by the fault once, right before the step that puts it in force: Inject itself may not return.
 	InForce func(a Active)
 	// Prove is called by the fault, at most once, when its effect on the system was seen.

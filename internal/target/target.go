@@ -59,9 +59,24 @@ type TaskFailer interface {
 	Subtasks() []string
 }
 
+// StoreServer is the server behind the store, where the run has started one that faults can act on. A call returns once
+// the server is in that state; one that finds it in a state it cannot leave that way is an error.
+type StoreServer interface {
+	// Pause freezes the server: connections are taken, requests hang. Resume ends that, and requests that waited go on.
+	Pause(ctx context.Context) error
+	Resume(ctx context.Context) error
+	// Stop ends the server in good order, Kill at once, as a crash does. What it has acknowledged is there after Start.
+	Stop(ctx context.Context) error
+	Kill(ctx context.Context) error
+	// Start brings the server back, whatever was done to it, and returns once it serves.
+	Start(ctx context.Context) error
+}
+
 // Capabilities say which faults a target can carry out.
 type Capabilities struct {
 	KillWorker, FailTask, StoreFaults, Rescale bool
+	// StoreServer: there is a server behind the store that can be paused, stopped, killed and started.
+	StoreServer bool
 	Workers                                    int
 }
 

@@ -1,0 +1,173 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"statebench.dev/bench/backend/store"
+	"statebench.dev/bench/internal/history"
+	"statebench.dev/bench/internal/target"
+	"statebench.dev/bench/internal/world"
+)
+
+const (
+	// hung is how long a request must go without an answer to count as one that hangs: many times what one takes else.
+	hung     = 500 * time.Millisecond
+	hungPoll = 50 * time.Millisecond
+)
+
+// containerFault does something to the container behind the store.
+type containerFault struct {
+	what string // for evidence: what the container is while the fault is in force
+	down func(ctx context.Context, s target.StoreServer) error
+	back bool // it comes back by itself
+}
+
+// newContainer makes a fault without options; where is store.
+func newContainer(s Spec, f containerFault) (Fault, error) {
+	if err := decode(s.With, &struct{}{}); err != nil {
+		return nil, errors.New("it takes no options")
+	}
+	if s.Where != "store" {
+		return nil, fmt.Errorf("where %q is not store", s.Where)
+	}
+	return &f, nil
+}
+
+// Available needs a store in a container, which there is in the real world only.
+func (f *containerFault) Available(c target.Capabilities) error {
+	if !c.StoreServer {
+		return errors.New("there is no container behind the store: it needs the real world and --store minio")
+	}
+	return nil
+}
+
+// Inject acts on the container in the process that fired the trigger. The proof is a request of the system that failed or
+// that hung.
+func (f *containerFault) Inject(ctx context.Context, e Env) error {
+	if e.StoreServer == nil {
+		return errors.New("there is no container behind the store")
+	}
+	a := &containerDown{fault: f, env: e, group: world.NewGroup(e.World), since: e.World.Now()}
+	a.mu.open = map[string]time.Duration{}
+	e.InForce(a)
+	e.Watch(a.watch)
+	if err := f.down(ctx, e.StoreServer); err != nil {
+		a.end()
+		return err
+	}
+	a.group.Go(ctx, "hung-requests", a.lookForHung)
+	if f.back {
+		a.group.Go(ctx, "container-start", func(ctx context.Context) error { return e.StoreServer.Start(ctx) })
+	}
+	return nil
+}
+
+// containerDown is such a fault in force.
+type containerDown struct {
+	fault *containerFault
+	env   Env
+	since time.Duration // when it was injected
+	group *world.Group
+
+	mu struct {
+		sync.Mutex
+		open   map[string]time.Duration // requests under way that began since then: when
+		proven bool
+		over   bool
+	}
+}
+
+// watch follows the requests of the system, each attempt being one.
+func (a *containerDown) watch(ctx context.Context, ev *history.Event) bool {
+	request := ev.Actor + " " + ev.Text
+	evidence := ""
+	a.mu.Lock()
+	switch ev.Kind {
+	case history.StorePutBegin, history.StoreGetBegin, history.StoreDeleteBegin:
+		if _, ok := a.mu.open[request]; !ok {
+			a.mu.open[request] = ev.At
+		}
+	case history.StorePutEnd, history.StoreGetEnd, history.StoreDeleteEnd:
+		delete(a.mu.open, request)
+		if lost(ev.Error) && !a.mu.over {
+			evidence = fmt.Sprintf("%s of %s by %s failed: %s", ev.Kind, ev.Text, ev.Actor, ev.Error)
+		}
+	}
+	goOn := !a.mu.over && !a.mu.proven
+	a.mu.Unlock()
+	if evidence != "" {
+		a.prove(ctx, evidence)
+	}
+	return goOn
+}
+
+// lost tells whether an error is one of a server that is not there: neither an answer of the server nor made by another fault.
+func lost(text string) bool {
+	return (strings.Contains(text, store.ErrUnavailable.Error()) || strings.Contains(text, store.ErrAmbiguous.Error())) &&
+		!strings.Contains(text, store.ErrInjected.Error())
+}
+
+// end makes sure that nothing later counts as a proof.
+func (a *containerDown) end() {
+	a.mu.Lock()
+	a.mu.over = true
+	a.mu.Unlock()
+}
+
+func (a *containerDown) prove(ctx context.Context, evidence string) {
+	a.mu.Lock()
+	first := !a.mu.proven
+	a.mu.proven = true
+	a.mu.Unlock()
+	if first {
+		a.env.Prove(ctx, evidence)
+	}
+}
+
+// lookForHung looks for requests that get no answer, until one is found or the fault is healed.
+func (a *containerDown) lookForHung(ctx context.Context) error {
+	for a.env.World.Sleep(ctx, hungPoll) == nil {
+		now := a.env.World.Now()
+		evidence := ""
+		a.mu.Lock()
+		for request, at := range a.mu.open { // order-free: any of them is a proof, and the simulated world has none
+			if now-at >= hung {
+				evidence = fmt.Sprintf("request %s has had no answer for %v", request, (now - at).Round(time.Millisecond))
+			}
+		}
+		done := a.mu.over || a.mu.proven
+		a.mu.Unlock()
+		if done {
+			return nil
+		}
+		if evidence != "" {
+			a.prove(ctx, evidence)
+		}
+	}
+	return nil
+}
+
+// Heal brings the container back and sends a request, which must pass.
+func (a *containerDown) Heal(ctx context.Context) (string, error) {
+	if err := a.env.StoreServer.Start(ctx); err != nil {
+		return "", err
+	}
+	until := a.env.World.Now()
+	a.end()
+	_ = a.group.Wait(ctx) // a start that failed, or died with its worker, was made good above
+	ctx = store.WithInfo(ctx, store.Info{Cause: ProbeCause, Who: "run"})
+	key := "probe-container"
+	err := a.env.Probe.Put(ctx, key, []byte(a.fault.what), store.PutOptions{})
+	for _, d := range a.env.Probe.Delete(ctx, []string{key}) {
+		err = errors.Join(err, d.Err)
+	}
+	if err != nil {
+		return "", fmt.Errorf("probe after healing: %w", err)
+	}
+	return fmt.Sprintf("the container was %s for %v and runs again; a put of %s passed", a.fault.what, (until - a.since).Round(time.Millisecond), key), nil
+}
