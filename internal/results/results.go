@@ -60,7 +60,8 @@ type Manifest struct {
 	World       string        `json:"world"`
 	Store       string        `json:"store"`
 	Profile     string        `json:"profile"`
-	ObjectsAt   string        `json:"objectsAt,omitempty"` // where kept objects lie
+	StoreAbout  string        `json:"storeAbout,omitempty"` // what a server in a container was made from
+	ObjectsAt   string        `json:"objectsAt,omitempty"`  // where kept objects lie
 	Seed        uint64        `json:"seed"`
 	Resolved    string        `json:"resolvedSha256"` // of scenario.resolved.yaml
 	Detection   string        `json:"detection"`      // failure-detection model with its values

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"statebench.dev/bench/backend/store/provision"
 	"statebench.dev/bench/faults"
 	"statebench.dev/bench/internal/history"
 	"statebench.dev/bench/internal/plan"
@@ -58,7 +59,8 @@ func newDisturbances(r *run) (*disturbances, error) {
 
 // Capabilities says what the engine can do under a plan.
 func Capabilities(p *plan.Plan) target.Capabilities {
-	return target.Capabilities{KillWorker: true, FailTask: true, StoreFaults: true, Rescale: true, Workers: p.Workers.Count}
+	return target.Capabilities{KillWorker: true, FailTask: true, StoreFaults: true, Rescale: true,
+		StoreServer: p.Store.Kind == provision.KindMinIO, Workers: p.Workers.Count}
 }
 
 // arm hands all faults and rescales to the triggers.
@@ -87,7 +89,7 @@ func (d *disturbances) inject(run, at context.Context, x *disturbance) {
 	}
 	d.r.record(run, history.Event{Kind: history.FaultArmed, Fault: x.plan.ID, Actor: x.plan.Where, Text: x.plan.Kind})
 	err := x.fault.Inject(at, faults.Env{
-		World: d.r.world, Cluster: d.r.engine, Injector: d.r.injector, Probe: d.r.probe,
+		World: d.r.world, Cluster: d.r.engine, Injector: d.r.injector, Probe: d.r.probe, StoreServer: d.r.store.desc.Server,
 		InForce: func(a faults.Active) { d.mu.Lock(); x.active = a; d.mu.Unlock() },
 		Prove: func(ctx context.Context, evidence string) {
 			d.mu.Lock()

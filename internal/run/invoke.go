@@ -153,6 +153,7 @@ func (v *Invocation) one(deps Deps, dir results.Dir, m *results.Manifest, i int)
 	entry.Status, entry.Error, entry.Digest = out.Status, "", out.Digest
 	m.ObjectsAt = strings.TrimPrefix(m.ObjectsAt+", "+out.Objects, ", ")
 	m.ObjectsAt = strings.TrimSuffix(m.ObjectsAt, ", ") // a run that kept nothing
+	m.StoreAbout = out.StoreAbout
 	if out.Err != nil {
 		entry.Error = brief(out.Err)
 	}

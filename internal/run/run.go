@@ -79,6 +79,8 @@ type Outcome struct {
 	Digest string
 	// Objects says where kept objects lie.
 	Objects string
+	// StoreAbout names what the store's server was made from, where that can vary.
+	StoreAbout string
 	// Events is the number of events, Records that of source records, Choices that of scheduling choices (simulated world).
 	Events, Records, Choices int64
 }
@@ -148,6 +150,9 @@ func Run(deps Deps, p plan.Plan, dir results.RunDir, o Options) (Outcome, error)
 	}
 	if r.engine != nil {
 		out.Records = r.engine.Progress().Emitted()
+	}
+	if r.store != nil {
+		out.StoreAbout = r.store.desc.About
 	}
 	if r.store != nil && o.KeepObjects {
 		out.Objects = r.store.location
