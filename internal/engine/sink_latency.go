@@ -18,8 +18,9 @@ const (
 
 // latency is the histogram of how late records reach a sink subtask. One process adds, another takes.
 type latency struct {
-	mu *world.Mutex
-	h  *hdrhistogram.Histogram // guarded by mu
+	mu    *world.Mutex
+	h     *hdrhistogram.Histogram // guarded by mu, as taken is
+	taken *hdrhistogram.Histogram // what the last take returned, to be used again; nil before the first
 }
 
 func newLatency(w world.World) *latency {
@@ -36,10 +37,16 @@ func (l *latency) add(now time.Duration, dues []time.Duration) {
 	}
 }
 
-// take merges what was counted since the last take into h and forgets it.
-func (l *latency) take(h *hdrhistogram.Histogram) {
+// take returns what was counted since the last take and forgets it. The result is the caller's until the next take.
+func (l *latency) take() *hdrhistogram.Histogram {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	h.Merge(l.h)
-	l.h.Reset()
+	next := l.taken
+	if next == nil {
+		next = hdrhistogram.New(1, latencyMax, latencyDigits)
+	} else {
+		next.Reset()
+	}
+	l.taken, l.h = l.h, next
+	return l.taken
 }

@@ -149,8 +149,7 @@ func (l *loop) metrics(now time.Duration) []SubtaskMetrics {
 			x.Out, x.OutBytes = m.out.Load(), m.bytes.Load()
 		}
 		if k, ok := s.role.(*sink); ok {
-			x.Latency = hdrhistogram.New(1, latencyMax, latencyDigits)
-			k.latency.take(x.Latency)
+			x.Latency = k.latency.take()
 		}
 	}
 	first := &all[0]

@@ -2,6 +2,7 @@ package history
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,7 +15,8 @@ import (
 )
 
 // Observer is told of each event after it got its number. It runs in the process that emitted the event, with no lock
-// held; events of several processes may reach it out of order and concurrently. It may unwind the process.
+// held; events of several processes may reach it out of order and concurrently. It must not keep e. It may unwind the
+// process.
 type Observer func(ctx context.Context, e *Event)
 
 // Recorder gives events their number and time and spools them as lines of JSON. It is safe for concurrent use.
@@ -27,6 +29,9 @@ type Recorder struct {
 	mu struct {
 		sync.Mutex
 		next   int64
+		line   bytes.Buffer  // the event being stored
+		encode *json.Encoder // into line
+		spare  []*Event
 		out    *bufio.Writer
 		sum    *xxh3.Hasher
 		err    error
@@ -38,6 +43,7 @@ type Recorder struct {
 // NewRecorder makes a recorder that takes times from now and writes to out. The caller closes out after Close.
 func NewRecorder(now func() time.Duration, out io.Writer) *Recorder {
 	r := &Recorder{now: now, triggered: map[uint64]time.Duration{}}
+	r.mu.encode = json.NewEncoder(&r.mu.line)
 	r.mu.out = bufio.NewWriterSize(out, 1<<16)
 	r.mu.sum = xxh3.New()
 	return r
@@ -52,14 +58,42 @@ func (r *Recorder) Tally(f func(e *Event)) { r.judges = append(r.judges, f) }
 
 // Record stores e, whose N and At it sets, and then runs the observers. Kinds that exist for triggers only are not stored.
 // A write error is kept for Err and does not disturb the run.
-func (r *Recorder) Record(ctx context.Context, e Event) {
+func (r *Recorder) Record(ctx context.Context, event Event) {
+	e := r.take()
+	*e = event
 	if e.Kind.TriggerOnly() {
 		e.At = r.now()
 	} else {
-		r.store(&e)
+		r.store(e)
 	}
 	for _, o := range r.observers {
-		o(ctx, &e)
+		o(ctx, e)
+	}
+	r.put(e)
+}
+
+// maxSpare bounds the list of events to be used again.
+const maxSpare = 16
+
+// take returns the memory for an event. What an observer unwinds is not put back and goes to the collector.
+func (r *Recorder) take() *Event {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := len(r.mu.spare) - 1
+	if n < 0 {
+		return new(Event)
+	}
+	e := r.mu.spare[n]
+	r.mu.spare = r.mu.spare[:n]
+	return e
+}
+
+func (r *Recorder) put(e *Event) {
+	*e = Event{}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.mu.spare) < maxSpare {
+		r.mu.spare = append(r.mu.spare, e)
 	}
 }
 
@@ -73,15 +107,14 @@ func (r *Recorder) store(e *Event) {
 	r.mu.next++
 	e.N, e.At = r.mu.next, r.now()
 	r.span(e)
-	line, err := json.Marshal(e)
-	if err != nil {
+	r.mu.line.Reset()
+	if err := r.mu.encode.Encode(e); err != nil {
 		r.mu.err = errors.Join(r.mu.err, fmt.Errorf("encode event %d: %w", e.N, err))
 		return
 	}
-	line = append(line, '\n')
-	_, _ = r.mu.sum.Write(line)
+	_, _ = r.mu.sum.Write(r.mu.line.Bytes())
 	if r.mu.err == nil {
-		if _, err := r.mu.out.Write(line); err != nil {
+		if _, err := r.mu.out.Write(r.mu.line.Bytes()); err != nil {
 			r.mu.err = fmt.Errorf("write history: %w", err)
 		}
 	}

@@ -20,6 +20,8 @@ const maxLine = 64 << 20
 // Lines writes values as lines of JSON. It is safe for concurrent use; the first error is kept.
 type Lines struct {
 	mu   sync.Mutex
+	line bytes.Buffer  // the one being written
+	enc  *json.Encoder // into line
 	file *os.File
 	out  *bufio.Writer
 	sum  *xxh3.Hasher
@@ -33,25 +35,26 @@ func CreateLines(path string) (*Lines, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create %s: %w", path, err)
 	}
-	return &Lines{file: f, out: bufio.NewWriterSize(f, 1<<16), sum: xxh3.New()}, nil
+	l := &Lines{file: f, out: bufio.NewWriterSize(f, 1<<16), sum: xxh3.New()}
+	l.enc = json.NewEncoder(&l.line)
+	return l, nil
 }
 
 // Append adds one line and returns the first error of all calls so far.
 func (l *Lines) Append(v any) error {
-	b, err := json.Marshal(v)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.err == nil && err != nil {
+	if l.err != nil {
+		return l.err
+	}
+	l.line.Reset()
+	if err := l.enc.Encode(v); err != nil {
 		l.err = fmt.Errorf("encode a line of %s: %w", l.file.Name(), err)
+		return l.err
 	}
-	if l.err == nil {
-		b = append(b, '\n')
-		_, _ = l.sum.Write(b)
-		l.n++
-		if _, err := l.out.Write(b); err != nil {
-			l.err = err
-		}
-	}
+	_, _ = l.sum.Write(l.line.Bytes())
+	l.n++
+	_, l.err = l.out.Write(l.line.Bytes())
 	return l.err
 }
 
@@ -99,7 +102,7 @@ func (l *Lines) Write(p []byte) (int, error) {
 // wraps ErrDamaged and names the line.
 func ReadLines[T any](path string) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
-		var zero T
+		var zero, v T // v is on the heap: one for all lines
 		f, err := open(path)
 		if err != nil {
 			yield(zero, err)
@@ -112,7 +115,7 @@ func ReadLines[T any](path string) iter.Seq2[T, error] {
 			if errors.Is(err, io.EOF) {
 				return
 			}
-			var v T
+			v = zero
 			if err == nil {
 				err = json.Unmarshal(b, &v)
 			}

@@ -83,10 +83,12 @@ func Run(dir results.RunDir, o Options) ([]Verdict, error) {
 	for i, k := range checks {
 		judges[i] = k.New(c)
 	}
-	for e, err := range results.ReadLines[history.Event](dir.Path(results.HistoryFile)) {
+	var e history.Event // one for all, like q: judges keep copies of what they need
+	for next, err := range results.ReadLines[history.Event](dir.Path(results.HistoryFile)) {
 		if err != nil {
 			return nil, err
 		}
+		e = next
 		c.truth.observe(&e)
 		for _, j := range judges {
 			if x, ok := j.(EventJudge); ok {
@@ -94,10 +96,12 @@ func Run(dir results.RunDir, o Options) ([]Verdict, error) {
 			}
 		}
 	}
-	for q, err := range results.ReadLines[history.Request](dir.Path(results.ObjectsFile)) {
+	var q history.Request
+	for next, err := range results.ReadLines[history.Request](dir.Path(results.ObjectsFile)) {
 		if err != nil {
 			return nil, err
 		}
+		q = next
 		for _, j := range judges {
 			if x, ok := j.(RequestJudge); ok {
 				x.Request(&q)

@@ -37,7 +37,7 @@ type kernel interface {
 	// choose draws from [0, n).
 	choose(n int) int
 	// compute spends CPU time.
-	compute(c *caller, cost time.Duration)
+	compute(ctx context.Context, c *wctx, cost time.Duration)
 	start(p *proc)
 	ended(p *proc)
 	// reap unwinds the processes of a dead domain.
@@ -141,9 +141,9 @@ func (c *caller) sleep(until time.Duration, op string) error {
 }
 
 func (w *common) Compute(ctx context.Context, cost time.Duration) {
-	c := caller{w: w, ctx: ctx, c: find(ctx), deaf: true}
-	w.k.check(c.c)
-	w.k.compute(&c, cost)
+	c := find(ctx)
+	w.k.check(c)
+	w.k.compute(ctx, c, cost)
 }
 
 // proc is a process.

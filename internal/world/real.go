@@ -146,7 +146,7 @@ func (r *realWorld) yield(*wctx) { runtime.Gosched() }
 
 func (r *realWorld) choose(int) int { return 0 }
 
-func (r *realWorld) compute(*caller, time.Duration) {}
+func (r *realWorld) compute(context.Context, *wctx, time.Duration) {}
 
 func (r *realWorld) start(p *proc) { go p.run() }
 

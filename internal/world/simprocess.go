@@ -1,6 +1,9 @@
 package world
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // This file is what a process of the simulated world sees of its kernel: parking, waking, spending CPU time and being
 // killed.
@@ -128,7 +131,7 @@ func (s *Sim) ended(p *proc) { p.state = isEnded }
 
 // compute collects cost until it is worth a switch, then spends it on a core of the domain, a slice at a time if others
 // wait for one.
-func (s *Sim) compute(c *caller, cost time.Duration) {
+func (s *Sim) compute(ctx context.Context, wc *wctx, cost time.Duration) {
 	p := s.cur
 	if p == nil || cost <= 0 {
 		return
@@ -137,9 +140,10 @@ func (s *Sim) compute(c *caller, cost time.Duration) {
 		return // what is done under a mutex is paid later
 	}
 	d := p.dom
-	if c.c != nil {
-		d = c.c.dom
+	if wc != nil {
+		d = wc.dom
 	}
+	c := &caller{w: &s.common, ctx: ctx, c: wc, deaf: true}
 	for p.debt > 0 {
 		if d != nil {
 			throw(d.cores.acquire(c, 1))
