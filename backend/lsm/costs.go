@@ -8,7 +8,8 @@ import (
 // Costs are what the database's work costs in the simulated world. Each is CPU time of the subtask's worker.
 type Costs struct {
 	Write    time.Duration // a put, an append or a delete
-	Read     time.Duration // a get, or an element of a scan
+	Get      time.Duration
+	Scan     time.Duration // an element of a scan
 	Flush    time.Duration // a flush of the memtable, besides its bytes
 	Snapshot time.Duration // listing and linking the files of a snapshot
 	Open     time.Duration // opening a database
@@ -22,8 +23,8 @@ type Costs struct {
 // DefaultCosts are costs measured with this package's benchmarks; docs/lsm.md has the measurement.
 func DefaultCosts() Costs {
 	return Costs{
-		Write: 2 * time.Microsecond, Read: 4 * time.Microsecond,
-		Flush: 2 * time.Millisecond, Snapshot: time.Millisecond, Open: 4 * time.Millisecond, Attach: 500 * time.Microsecond,
+		Write: 2 * time.Microsecond, Get: 4 * time.Microsecond, Scan: time.Microsecond,
+		Flush: 400 * time.Microsecond, Snapshot: 200 * time.Microsecond, Open: 5 * time.Millisecond, Attach: 500 * time.Microsecond,
 		FlushByte: 8, CompactByte: 12, FileByte: 1,
 	}
 }

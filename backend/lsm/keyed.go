@@ -133,7 +133,7 @@ func (k *keyed) orderedPlace(a backend.Addr) error {
 
 // Get implements backend.Keyed.
 func (k *keyed) Get(a backend.Addr) ([]byte, bool, error) {
-	k.owe(k.b.o.Costs.Read)
+	k.owe(k.b.o.Costs.Get)
 	if !k.life.enter() {
 		return nil, false, errClosed
 	}
@@ -292,7 +292,7 @@ func (k *keyed) DeletePrefix(a backend.Addr) error {
 	if err := it.Close(); err != nil || n == 0 {
 		return err
 	}
-	k.owe(time.Duration(n) * k.b.o.Costs.Read)
+	k.owe(time.Duration(n) * k.b.o.Costs.Scan)
 	if n > fewElements {
 		return k.write(len(k.key)+len(k.end), func() error { return k.db.DeleteRange(k.key, k.end, pebble.NoSync) })
 	}
@@ -340,7 +340,7 @@ func (k *keyed) scan(it *pebble.Iterator, f func(key, value []byte) bool) (err e
 		}
 	}
 	if k.simulated {
-		k.owed += (n + 1) * k.b.o.Costs.Read // paid by the next operation
+		k.owed += k.b.o.Costs.Get + n*k.b.o.Costs.Scan // paid by the next operation
 	}
 	return nil
 }

@@ -2,11 +2,26 @@ package lsm
 
 import (
 	"testing"
+	"time"
 
 	"statebench.dev/bench/backend"
 	"statebench.dev/bench/backend/backendtest"
+	"statebench.dev/bench/backend/changelog"
 )
 
 func TestConformance(t *testing.T) {
 	backendtest.Run(t, func(t testing.TB) backend.Factory { return New(Options{Folder: t.TempDir(), CountEvery: 1}) })
+}
+
+// Under the changelog the names and ids of snapshots are those of materializations, and appends are replayed by position.
+func TestConformanceUnderChangelog(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the backend alone is tested")
+	}
+	backendtest.Run(t, func(t testing.TB) backend.Factory {
+		return changelog.New(changelog.Options{
+			Nested: New(Options{Folder: t.TempDir(), CountEvery: 1}), NestedName: Name,
+			Materialize: 20 * time.Millisecond, Preemptive: 4 << 10, BatchSize: 8 << 10,
+		})
+	})
 }

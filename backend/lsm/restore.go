@@ -79,7 +79,7 @@ func (r *restorer) readManifests(ctx context.Context) error {
 	return r.fetch(ctx, len(r.parts), func(i int) object {
 		ref := r.parts[i].ref
 		return object{ref.Key, ref.Bytes, ref.CRC32C}
-	}, func(i int, body []byte) (err error) {
+	}, func(_ context.Context, i int, body []byte) (err error) {
 		p := r.parts[i]
 		p.manifest, err = parseManifest(p.ref.Key, body)
 		return err
@@ -122,7 +122,7 @@ func (r *restorer) objects() []object {
 }
 
 func (r *restorer) download(ctx context.Context, objects []object) error {
-	return r.fetch(ctx, len(objects), func(i int) object { return objects[i] }, func(i int, body []byte) error {
+	return r.fetch(ctx, len(objects), func(i int) object { return objects[i] }, func(ctx context.Context, i int, body []byte) error {
 		r.k.b.e.World.Compute(ctx, time.Duration(len(body))*r.k.b.o.Costs.FileByte)
 		return r.k.bucket.write(objects[i].key, body)
 	})
@@ -130,7 +130,7 @@ func (r *restorer) download(ctx context.Context, objects []object) error {
 
 // fetch gets n objects, checks them and gives each to use, some at the same time. After an error no further one is begun;
 // that of the first object with an error is returned.
-func (r *restorer) fetch(ctx context.Context, n int, object func(i int) object, use func(i int, body []byte) error) error {
+func (r *restorer) fetch(ctx context.Context, n int, object func(i int) object, use func(ctx context.Context, i int, body []byte) error) error {
 	w := r.k.b.e.World
 	fetches, turns := world.NewGroup(w), world.NewSemaphore(w, int64(r.k.b.o.Parallel))
 	errs, sizes := make([]error, n), make([]int64, n)
@@ -145,7 +145,7 @@ func (r *restorer) fetch(ctx context.Context, n int, object func(i int) object, 
 			defer turns.Release(1)
 			var body []byte
 			if body, errs[i] = r.get(ctx, o); errs[i] == nil {
-				errs[i] = use(i, body)
+				errs[i] = use(ctx, i, body)
 			}
 			sizes[i] = int64(len(body))
 			if errs[i] != nil {
