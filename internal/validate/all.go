@@ -18,7 +18,7 @@ func All() []Check {
 		}},
 		{"C1", "checkpoint ids strictly increase", func(*Case) Judge { return &ids{} }},
 		{"C2", "each triggered checkpoint ends once", func(c *Case) Judge {
-			return &ends{c: c, triggered: map[uint64]int64{}, ended: map[uint64]string{}, completed: map[uint64]int64{}}
+			return &ends{c: c, triggered: map[uint64]int64{}, ended: map[uint64]string{}, completed: map[uint64]int64{}, subsumed: map[uint64]int64{}}
 		}},
 		{"C3", "every retained checkpoint can be restored", func(c *Case) Judge { return &restorable{c: c, subsumed: map[uint64]bool{}} }},
 		{"C4", "nothing of a fenced attempt or leader takes effect", func(c *Case) Judge {

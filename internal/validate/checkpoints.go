@@ -3,6 +3,7 @@ package validate
 import (
 	"time"
 
+	"statebench.dev/bench/backend/checkpoint"
 	"statebench.dev/bench/internal/history"
 	"statebench.dev/bench/internal/results"
 )
@@ -14,11 +15,14 @@ type ends struct {
 	triggered map[uint64]int64 // id -> event
 	ended     map[uint64]string
 	completed map[uint64]int64
+	subsumed  map[uint64]int64
 	f         findings
 }
 
 func (j *ends) Observe(e *history.Event) {
 	switch e.Kind {
+	case history.CheckpointSubsumed:
+		j.subsumed[e.Checkpoint] = e.N
 	case history.CheckpointTriggered:
 		j.triggered[e.Checkpoint] = e.N
 	case history.CheckpointCompleted, history.CheckpointAborted:
@@ -54,19 +58,13 @@ func (j *ends) finish() {
 			j.f.add(j.triggered[id], "checkpoint %d was triggered and never ended", id)
 		}
 	}
-	inLog := map[uint64]bool{}
-	for _, l := range j.c.CoordLog {
-		if l.Kind != "complete" {
-			continue
-		}
-		inLog[l.Checkpoint] = true
-		if j.completed[l.Checkpoint] == 0 {
-			j.f.add(0, "the coordinator log completes checkpoint %d (entry %d), the history does not", l.Checkpoint, l.Sequence)
-		}
-	}
-	refs := map[uint64]bool{}
+	inLog, dropped := j.log()
+	refs, last := map[uint64]bool{}, uint64(0)
 	for _, r := range j.c.Refs {
-		refs[r.Checkpoint] = true
+		if r.Checkpoint <= last {
+			j.f.add(0, "%s has checkpoint %d after %d", results.RefsFile, r.Checkpoint, last)
+		}
+		refs[r.Checkpoint], last = true, r.Checkpoint
 	}
 	for _, id := range sortedKeys(j.completed) {
 		if !inLog[id] {
@@ -76,6 +74,36 @@ func (j *ends) finish() {
 			j.f.add(j.completed[id], "checkpoint %d completed without a line in %s", id, results.RefsFile)
 		}
 	}
+	for _, id := range sortedKeys(j.subsumed) {
+		if !dropped[id] {
+			j.f.add(j.subsumed[id], "checkpoint %d was subsumed, the coordinator log never drops it", id)
+		}
+	}
+}
+
+// log goes through the coordinator log: its numbers have no gap, and it completes and drops what the history does.
+func (j *ends) log() (completed, dropped map[uint64]bool) {
+	completed, dropped = map[uint64]bool{}, map[uint64]bool{}
+	want := uint64(1)
+	for _, l := range j.c.CoordLog {
+		if l.Sequence != want {
+			j.f.add(0, "the coordinator log has entry %d where %d should be", l.Sequence, want)
+		}
+		want = l.Sequence + 1
+		switch checkpoint.Kind(l.Kind) {
+		case checkpoint.Complete:
+			if j.completed[l.Checkpoint] == 0 || completed[l.Checkpoint] {
+				j.f.add(0, "the coordinator log completes checkpoint %d (entry %d), the history does not, or once only", l.Checkpoint, l.Sequence)
+			}
+			completed[l.Checkpoint] = true
+		case checkpoint.Drop:
+			if !completed[l.Checkpoint] || dropped[l.Checkpoint] || j.subsumed[l.Checkpoint] == 0 {
+				j.f.add(0, "the coordinator log drops checkpoint %d (entry %d), which it did not hold, or which the history retains", l.Checkpoint, l.Sequence)
+			}
+			dropped[l.Checkpoint] = true
+		}
+	}
+	return completed, dropped
 }
 
 // restorable is C3: every retained checkpoint can be restored, and as many as the plan retains are there.
@@ -196,9 +224,10 @@ func (j *fencing) Request(q *history.Request) {
 func (j *fencing) Finish() Verdict {
 	term := uint64(0)
 	for _, l := range j.c.CoordLog {
-		if l.Kind == "takeover" {
-			term = max(term, l.Term)
-		} else if l.Term < term {
+		switch {
+		case l.Kind == string(checkpoint.Takeover) && l.Term > term:
+			term = l.Term
+		case l.Kind == string(checkpoint.Takeover), l.Term != term:
 			j.f.add(0, "entry %d of the coordinator log (%s) is of term %d, after the takeover of term %d", l.Sequence, l.Kind, l.Term, term)
 		}
 	}

@@ -85,6 +85,7 @@ type complete struct {
 	ended   bool
 	errors  string
 	rows    int
+	asked   int64 // how many requests there were, as the end of the history says; 0: it does not
 	highest uint64
 	f       findings
 }
@@ -103,7 +104,7 @@ func (j *complete) Observe(e *history.Event) {
 	}
 	j.at = e.At
 	if e.Kind == history.RunEnd {
-		j.ended, j.errors = true, e.Error
+		j.ended, j.errors, j.asked = true, e.Error, e.Count
 		if e.Reason != "" {
 			j.errors = e.Reason
 		}
@@ -123,6 +124,9 @@ func (j *complete) Finish() Verdict {
 	}
 	if uint64(j.rows) != j.highest {
 		j.f.add(0, "the object trace has %d rows, the highest sequence number is %d", j.rows, j.highest)
+	}
+	if j.asked > 0 && int64(j.rows) != j.asked {
+		j.f.add(j.n, "the object trace has %d rows, the run made %d requests", j.rows, j.asked)
 	}
 	if !j.c.Complete {
 		j.f.add(0, "the evidence of the verify phase is missing")

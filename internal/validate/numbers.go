@@ -17,8 +17,8 @@ type numbers struct {
 	skipped   int
 	order     []uint64 // of triggers
 	added     map[uint64]bytesAdded
-	recovered int
-	f         findings
+	recoveries
+	f findings
 }
 
 // bytesAdded are the objects that a completed checkpoint names and the one before it did not.
@@ -68,9 +68,8 @@ func (j *numbers) Observe(e *history.Event) {
 		j.ended[e.Checkpoint] = &c
 	case history.CheckpointSkipped:
 		j.skipped++
-	case history.AttemptFailed:
-		j.recovered++
 	}
+	j.recoveries.observe(e)
 }
 
 func (j *numbers) Finish() Verdict {
@@ -81,8 +80,8 @@ func (j *numbers) Finish() Verdict {
 			continue
 		}
 		id, err := strconv.ParseUint(r.ID, 10, 64)
-		if err != nil {
-			j.f.add(0, "%s has a row with id %q", results.CheckpointsFile, r.ID)
+		if _, twice := rows[id]; err != nil || twice {
+			j.f.add(0, "%s has a row with id %q, or several", results.CheckpointsFile, r.ID)
 			continue
 		}
 		rows[id] = r
@@ -93,15 +92,16 @@ func (j *numbers) Finish() Verdict {
 	if len(rows) != len(j.triggered) {
 		j.f.add(0, "%s has %d checkpoints, the history has %d", results.CheckpointsFile, len(rows), len(j.triggered))
 	}
-	if len(j.c.recoveries) != j.recovered {
-		j.f.add(0, "%s has %d rows, the history has %d failed attempts", results.RecoveriesFile, len(j.c.recoveries), j.recovered)
-	}
+	j.recoveries.finish(j.c, &j.f)
 	before := true // the checkpoint before completed, so that this one's objects are those added against it
 	for _, id := range j.order {
 		e := j.ended[id]
 		completed := e != nil && e.Kind == history.CheckpointCompleted
-		if completed {
+		switch {
+		case completed:
 			j.completed(id, rows[id], before)
+		case e != nil && (rows[id].Status != "aborted" || rows[id].Reason != e.Reason):
+			j.f.add(e.N, "checkpoint %d is %s (%s) in %s, aborted (%s) in the history", id, rows[id].Status, rows[id].Reason, results.CheckpointsFile, e.Reason)
 		}
 		before = completed
 	}
@@ -117,6 +117,9 @@ func (j *numbers) completed(id uint64, row results.CheckpointRow, sizes bool) {
 	if got := time.Duration(row.Duration.Value * float64(time.Millisecond)); row.Status != "completed" || (got-e.Dur).Abs() > time.Microsecond {
 		j.f.add(e.N, "checkpoint %d is %s with %v in %s, completed with %v in the history", id, row.Status, got, results.CheckpointsFile, e.Dur)
 	}
+	if at := fromSeconds(row.Trigger); (at - t.At).Abs() > time.Microsecond {
+		j.f.add(t.N, "checkpoint %d was triggered at %v by %s, at %v by the history", id, at, results.CheckpointsFile, t.At)
+	}
 	s := e.Sizes
 	if s == nil {
 		j.f.add(e.N, "checkpoint %d completed without sizes", id)
@@ -128,6 +131,9 @@ func (j *numbers) completed(id uint64, row results.CheckpointRow, sizes bool) {
 	if int64(row.Full.Value) != s.Full || int64(row.Checkpointed.Value) != s.Checkpointed || int64(row.Materialized.Value) != s.Materialized ||
 		int64(row.Base.Value) != s.Base || int64(row.Delta.Value) != s.Delta || int64(row.Preemptive.Value) != s.Preemptive || int64(row.Objects.Value) != s.Objects {
 		j.f.add(e.N, "checkpoint %d: byte figures in %s differ from the history", id, results.CheckpointsFile)
+	}
+	if differ(row.StartDelay, s.StartDelay) || differ(row.Align, s.Align) || differ(row.Sync, s.Sync) || differ(row.Async, s.Async) {
+		j.f.add(e.N, "checkpoint %d: the parts of its duration in %s differ from the history", id, results.CheckpointsFile)
 	}
 	b := j.added[id]
 	if s.Full > b.named {

@@ -1,12 +1,14 @@
 package validate
 
 import (
+	"slices"
 	"sort"
 	"strings"
 	"time"
 
 	"statebench.dev/bench/backend/checkpoint"
 	"statebench.dev/bench/internal/history"
+	"statebench.dev/bench/internal/results"
 )
 
 // trace is what happened to each object, as the object trace tells it. It is shared by the checks on objects.
@@ -26,6 +28,7 @@ type effect struct {
 	bytes      int64
 	crc        uint32
 	unknown    bool
+	injected   bool // a fault touched it, and may have changed the content
 	who        string
 }
 
@@ -41,7 +44,7 @@ func (t *trace) Request(q *history.Request) {
 		t.objects[q.Key] = o
 	}
 	e := effect{seq: q.Seq, start: q.Start, end: q.Start + q.Duration, bytes: q.Bytes, crc: q.CRC32C,
-		unknown: q.Applied == history.AppliedUnknown, who: q.Who}
+		unknown: q.Applied == history.AppliedUnknown, injected: q.Injected, who: q.Who}
 	if q.Op == history.OpPut {
 		o.puts = append(o.puts, e)
 	} else {
@@ -168,8 +171,10 @@ func (j *dangling) atTheEnd(f *findings) (checked int) {
 	for i, l := range j.c.Listing {
 		if l.Upload == "" {
 			there[l.Key] = i
+			j.stored(f, l)
 		}
 	}
+	j.kept(f, there)
 	for _, r := range j.c.Restores {
 		for _, o := range r.Objects {
 			checked++
@@ -184,6 +189,38 @@ func (j *dangling) atTheEnd(f *findings) (checked int) {
 		}
 	}
 	return checked
+}
+
+// stored checks that what lies in the store is what was put there.
+func (j *dangling) stored(f *findings, l results.Listed) {
+	o := j.objects[l.Key]
+	if o == nil || len(o.puts) == 0 {
+		f.add(0, "%s lies in the store, and was never put", l.Key)
+		return
+	}
+	for _, p := range o.puts {
+		if l.Error != "" || p.injected || p.bytes == l.Bytes && p.crc == l.CRC32C {
+			return
+		}
+	}
+	p := o.puts[len(o.puts)-1]
+	f.add(0, "%s lies in the store with %d bytes and crc32c %08x, put were %d with %08x (request %d)", l.Key, l.Bytes, l.CRC32C, p.bytes, p.crc, p.seq)
+}
+
+// kept checks that what was put and not deleted since lies in the store.
+func (j *dangling) kept(f *findings, there map[string]int) {
+	for _, key := range sortedKeys(j.objects) {
+		o, last := j.objects[key], effect{}
+		for _, p := range o.puts {
+			if !p.unknown && p.seq > last.seq {
+				last = p
+			}
+		}
+		if _, ok := there[key]; ok || last.seq == 0 || slices.ContainsFunc(o.deletes, func(d effect) bool { return d.end >= last.start }) {
+			continue
+		}
+		f.add(0, "%s was put at %v (request %d), never deleted since, and is not in the store", key, last.start, last.seq)
+	}
 }
 
 // orphans is F2: after drain and grace nothing lies in the store that no retained checkpoint names.
