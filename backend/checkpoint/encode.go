@@ -47,7 +47,14 @@ func unseal(b []byte) (version uint16, payload []byte, err error) {
 
 // Encode writes m in the newest format. The same metadata gives the same bytes.
 func Encode(m *Metadata) []byte {
-	e := encoder{strings: map[string]uint64{}, objects: map[object]uint64{}}
+	refs, names := 0, 8 // tables that need not grow are half of the memory
+	for i := range m.Subtasks {
+		if h := m.Subtasks[i].Keyed; h != nil {
+			refs += len(h.Base) + len(h.Delta)
+		}
+		names += len(m.Subtasks[i].Transactions)
+	}
+	e := encoder{strings: make(map[string]uint64, names+refs), objects: make(map[object]uint64, refs)}
 	e.body(m)
 	head := make([]byte, headerSize, headerSize+len(e.out)+64*len(e.objectList)+256)
 	head = e.tables(head)

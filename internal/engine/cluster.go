@@ -9,20 +9,23 @@ import (
 	"strings"
 	"time"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
+
 	"statebench.dev/bench/internal/target"
 	"statebench.dev/bench/internal/world"
 )
 
 // Engine is one job on an in-process cluster of one coordinator and several workers. All methods may be called
-// concurrently by processes of the run. Those that wait for the job (Submit, Checkpoint, Rescale, CleanUp, Stop) must not be
-// called from a process that emits an event of the engine, which would wait for itself; KillWorker, FailTask and what
-// only reads may.
+// concurrently by processes of the run, Metrics by one at a time. Those that wait for the job (Submit, Checkpoint,
+// Rescale, CleanUp, Stop) must not be called from a process that emits an event of the engine, which would wait for
+// itself; KillWorker, FailTask and what only reads may.
 type Engine struct {
 	cfg       *Config
 	transport *Transport
 	network   *Network
 	view      *view
-	lead      *world.Group // the coordinator's main process
+	lead      *world.Group            // the coordinator's main process
+	latency   *hdrhistogram.Histogram // what Metrics last returned; nil before it had anything
 	mu        struct {
 		*world.Mutex
 		coordinator *coordinator // nil before Submit

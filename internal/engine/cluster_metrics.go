@@ -13,7 +13,7 @@ type Metrics struct {
 	Subtasks []SubtaskMetrics // in order of workers, then as deployed
 	// Gauges are the sums over all subtasks.
 	Gauges backend.Gauges
-	// Latency is of the records that reached a sink since the last call of Engine.Metrics.
+	// Latency is of the records that reached a sink since the last call of Engine.Metrics, and valid until the next one.
 	Latency Latencies
 }
 
@@ -36,7 +36,7 @@ func (l Latencies) Quantile(q float64) (ms float64, ok bool) {
 	return float64(l.h.ValueAtQuantile(q*100)) * float64(latencyUnit) / float64(time.Millisecond), true
 }
 
-// Metrics collects the figures of all live workers.
+// Metrics collects the figures of all live workers. One process calls it at a time.
 func (e *Engine) Metrics() Metrics {
 	e.mu.Lock()
 	var live []*worker
@@ -46,7 +46,10 @@ func (e *Engine) Metrics() Metrics {
 		}
 	}
 	e.mu.Unlock()
-	m := Metrics{}
+	m := Metrics{Latency: Latencies{e.latency}}
+	if e.latency != nil {
+		e.latency.Reset()
+	}
 	for _, w := range live {
 		m.Subtasks = append(m.Subtasks, w.metrics()...)
 	}
@@ -59,7 +62,8 @@ func (e *Engine) Metrics() Metrics {
 		m.Gauges.Materialized += s.State.Materialized
 		if s.Latency != nil {
 			if m.Latency.h == nil {
-				m.Latency.h = hdrhistogram.New(1, latencyMax, latencyDigits)
+				e.latency = hdrhistogram.New(1, latencyMax, latencyDigits)
+				m.Latency.h = e.latency
 			}
 			m.Latency.h.Merge(s.Latency)
 		}

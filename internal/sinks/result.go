@@ -158,29 +158,67 @@ type marksJSON struct {
 	Bits      string `json:"bits"`
 }
 
+// MarshalJSON writes all sets with one compressor, of which a new one is a megabyte.
+func (r Result) MarshalJSON() ([]byte, error) {
+	type plain Result // without methods
+	out := struct {
+		plain
+		Marks []marksJSON `json:"marks,omitempty"`
+	}{plain: plain(r)}
+	var p packer
+	for i := range r.Marks {
+		m, err := p.pack(&r.Marks[i])
+		if err != nil {
+			return nil, err
+		}
+		out.Marks = append(out.Marks, m)
+	}
+	return json.Marshal(out)
+}
+
 // MarshalJSON writes the set in compressed form: a set without gaps takes a few hundred bytes for a million indices.
 func (m Marks) MarshalJSON() ([]byte, error) {
-	var packed bytes.Buffer
-	w, err := flate.NewWriter(&packed, flate.BestSpeed)
+	var p packer
+	j, err := p.pack(&m)
 	if err != nil {
 		return nil, err
 	}
-	var raw []byte
+	return json.Marshal(j)
+}
+
+// packer compresses sets. The zero value is ready.
+type packer struct {
+	packed bytes.Buffer
+	w      *flate.Writer // to packed
+	raw    []byte
+}
+
+// pack gives the written form of m.
+func (p *packer) pack(m *Marks) (j marksJSON, err error) {
+	p.packed.Reset()
+	if p.w == nil {
+		if p.w, err = flate.NewWriter(&p.packed, flate.BestSpeed); err != nil {
+			return j, err
+		}
+	} else {
+		p.w.Reset(&p.packed)
+	}
 	previous := int64(-1)
-	for _, c := range m.set.chunks {
-		raw = binary.LittleEndian.AppendUint64(raw[:0], uint64(c.id-previous-1)) // gaps, so that runs compress
+	for i := range m.set.chunks {
+		c := &m.set.chunks[i]
+		p.raw = binary.LittleEndian.AppendUint64(p.raw[:0], uint64(c.id-previous-1)) // gaps, so that runs compress
 		previous = c.id
 		for _, word := range c.words {
-			raw = binary.LittleEndian.AppendUint64(raw, word)
+			p.raw = binary.LittleEndian.AppendUint64(p.raw, word)
 		}
-		if _, err := w.Write(raw); err != nil {
-			return nil, err
+		if _, err := p.w.Write(p.raw); err != nil {
+			return j, err
 		}
 	}
-	if err := w.Close(); err != nil {
-		return nil, err
+	if err := p.w.Close(); err != nil {
+		return j, err
 	}
-	return json.Marshal(marksJSON{m.Partition, m.Tag, m.Count, base64.StdEncoding.EncodeToString(packed.Bytes())})
+	return marksJSON{m.Partition, m.Tag, m.Count, base64.StdEncoding.EncodeToString(p.packed.Bytes())}, nil
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote, and checks that the number of indices is the one written beside it.
