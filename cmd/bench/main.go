@@ -145,7 +145,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 		}
 		return c.Help()
 	}})
-	root.AddCommand(newRun(stdout, stderr), newPlan(stdout), newCheck(stdout), newReport(stdout), newList(stdout), newDescribe(stdout), newVersion(stdout), newEmbedded())
+	root.AddCommand(newRun(stdout, stderr), newPlan(stdout), newCheck(stdout), newReport(stdout), newList(stdout), newDescribe(stdout), newCalibrate(stdout, stderr), newVersion(stdout), newEmbedded())
 	return root
 }
 

@@ -40,6 +40,7 @@ type sourceFlags struct {
 func (f *sourceFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.overrides.World, "world", "", "`real|sim`, instead of env.world")
 	cmd.Flags().StringVar(&f.overrides.Store, "store", "", "`KIND` mem, dir:PATH or embedded, instead of env.store.kind")
+	cmd.Flags().StringVar(&f.overrides.Profile, "profile", "", "what the store takes in addition: `NAME` local or s3-standard, or a file, instead of env.store.profile")
 	cmd.Flags().StringArrayVar(&f.overrides.Arms, "arm", nil, "only the arm `NAME`; may be repeated")
 	cmd.Flags().Uint64Var(&f.seed, "seed", 0, "`N` instead of the file's seed")
 	cmd.Flags().IntVar(&f.overrides.Reps, "reps", 1, "run each arm `N` times")
@@ -94,7 +95,7 @@ func (f *sourceFlags) stored(cmd *cobra.Command, args []string) (planned, error)
 	if len(args) > 0 {
 		return planned{}, usage("--plan repeats a stored plan: it takes no scenario file")
 	}
-	for _, flag := range []string{"world", "arm", "reps", "seed", "allow-path"} {
+	for _, flag := range []string{"world", "profile", "arm", "reps", "seed", "allow-path"} {
 		if cmd.Flags().Changed(flag) {
 			return planned{}, usage("--%s cannot be combined with --plan: a plan leaves nothing open", flag)
 		}

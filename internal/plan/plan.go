@@ -41,8 +41,9 @@ type Duration = registry.Duration
 
 // Store says where objects go.
 type Store struct {
-	Kind    string `json:"kind"`    // mem, dir:PATH, embedded
-	Profile string `json:"profile"` // local
+	Kind    string  `json:"kind"`    // mem, dir:PATH, embedded
+	Profile string  `json:"profile"` // its name: local adds nothing, of any other one Model holds the figures
+	Model   Profile `json:"model,omitzero"`
 }
 
 // Workers are the killable units.

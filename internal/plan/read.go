@@ -59,6 +59,12 @@ func (p *Plan) Validate() error {
 	e.add(p.World != "real" && p.World != "sim", "world must be real or sim, is %q", p.World)
 	e.add(p.Store.Kind == "", "store has no kind")
 	e.add(p.World == "sim" && p.Store.Kind != "mem", "the simulated world takes store mem, not %q", p.Store.Kind)
+	e.add(p.Store.Profile == "", "store has no profile")
+	e.add(p.Store.Profile == Local && !p.Store.Model.Zero(), "store profile local adds nothing, but there is a model")
+	e.add(p.Store.Profile != Local && p.Store.Profile != "" && p.Store.Model.Zero(), "store profile %q has no model", p.Store.Profile)
+	for _, err := range p.Store.Model.Validate() {
+		e.add(true, "store.model.%w", err)
+	}
 	p.validateJob(&e)
 	p.validateWorkload(&e)
 	phases := p.validatePhases(&e)

@@ -34,8 +34,7 @@ type stack struct {
 	prefix   string
 	location string
 	inner    store.Bucket // under the run's prefix, without faults and trace: for cleaning up
-	traced   store.Bucket // inner with latency, faults and trace
-	run      store.Bucket // traced with retries: what the engine gets
+	run      store.Bucket // with latency, faults, trace and retries: what the engine gets
 }
 
 // problems collects what went wrong, from several processes.
@@ -196,11 +195,11 @@ func (r *run) openStore(ctx context.Context) error {
 		return fmt.Errorf("%s already holds %s: a run touches only a fresh prefix; empty it or choose another seed", s.location, a.Key)
 	}
 	r.injector = store.NewInjector(r.world)
-	faulty := store.WithFaults(s.inner, r.injector, r.world)
-	s.traced = store.WithTrace(faulty, func(row history.Request) { _ = r.objects.Append(row) }, r.world)
-	r.probe = s.traced
-	hooked := store.WithHooks(s.traced, r.hooks())
-	s.run = store.WithRetry(hooked, store.DefaultRetryPolicy(), r.world)
+	slow := store.WithLatencyModel(s.inner, r.world, latencyOf(r.plan.Store.Model))
+	faulty := store.WithFaults(slow, r.injector, r.world)
+	traced := store.WithTrace(faulty, func(row history.Request) { _ = r.objects.Append(row) }, r.world)
+	r.probe = traced
+	s.run = store.WithRetry(store.WithHooks(traced, r.hooks()), store.DefaultRetryPolicy(), r.world)
 	marker := fmt.Sprintf("run %s, arm %s, seed %d\n", r.plan.Scenario, r.plan.Arm, r.plan.Seed)
 	ctx = store.WithInfo(ctx, store.Info{Cause: "run", Who: "run"})
 	if err := s.run.Put(ctx, "run", []byte(marker), store.PutOptions{IfNotExist: true}); err != nil {

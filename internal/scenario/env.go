@@ -71,11 +71,10 @@ func (l *loader) workers(o object, s *Scenario) {
 	}
 }
 
-// The words of env.store, and those that come later.
+// The words of env.store.kind, and those that come later.
 func storeKinds() (now, later []string) {
 	return []string{"mem", "dir", "embedded"}, []string{"minio", "s3"}
 }
-func profiles() (now, later []string) { return []string{"local"}, []string{"s3-standard"} }
 
 // store reads which object store the run uses.
 func (l *loader) store(env object, s *Scenario) {
@@ -85,9 +84,10 @@ func (l *loader) store(env object, s *Scenario) {
 			if read(o, "kind", &s.Store.Kind, oneOf(storeKinds())) {
 				kindAt = l.places["env.store.kind"]
 			}
-			read(o, "profile", &s.Store.Profile, oneOf(profiles()))
+			l.profile(o, s)
 		}
 	}
+	l.profileFlag(s)
 	l.storeFlag(s)
 	switch {
 	case s.World == "sim" && l.over.Store != "" && l.over.Store != "mem":

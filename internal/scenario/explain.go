@@ -68,6 +68,9 @@ func explainHead(b *strings.Builder, s *Scenario, plans []plan.Plan) {
 		load = "as the input's own times say"
 	}
 	fmt.Fprintf(b, "load      %s\n", load)
+	if !s.Store.Model.Zero() {
+		fmt.Fprintf(b, "profile   %s adds %s\n", s.Store.Profile, profileText(s.Store.Model))
+	}
 	for _, in := range plans[0].Inputs {
 		fmt.Fprintf(b, "input     %s, %s, sha256 %.12s\n", in.Path, grouped(in.Bytes)+" bytes", in.SHA256)
 	}

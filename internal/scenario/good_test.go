@@ -114,6 +114,8 @@ func TestWrongFlagsAreReportedWithTheirNames(t *testing.T) {
 		{Overrides{Store: "dir"}, "--store  dir needs a folder: dir:PATH"},
 		{Overrides{Store: "s3://bucket/x"}, `--store  store "s3" is not supported yet in this version; it takes mem, dir, embedded`},
 		{Overrides{Store: "mem:x"}, `--store  mem takes nothing behind it, is "mem:x"`},
+		{Overrides{Profile: "s3-standart"}, `--profile  profile must be local, s3-standard or a file such as mine.yaml, is "s3-standart"; did you mean "s3-standard"?`},
+		{Overrides{Profile: "testdata/none.yaml"}, "--profile  profile cannot be read: open testdata/none.yaml: no such file or directory"},
 		{Overrides{Arms: []string{"of"}}, `--arm  arm "of" does not exist; did you mean "off"?`},
 		{Overrides{Reps: -1}, "--reps  must be at least 1, is -1"},
 	} {
@@ -121,6 +123,32 @@ func TestWrongFlagsAreReportedWithTheirNames(t *testing.T) {
 		if len(problems) != 1 || problems[0].Error() != c.want {
 			t.Errorf("%+v: %v, want %s", c.o, problems, c.want)
 		}
+	}
+}
+
+func TestProfileFlagTakesNamesAndFiles(t *testing.T) {
+	for flag, want := range map[string]string{"local": "local", "s3-standard": "s3-standard", "testdata/good/slow-disk.json": "slow-disk"} {
+		s, plans := load(t, "testdata/good/standard.yaml", testTables(), Overrides{Profile: flag})
+		p := plans[0].Store
+		if p.Profile != want || p.Model.Zero() != (want == "local") || s.Origin("env.store.profile") != "flag --profile" {
+			t.Errorf("%s: %+v from %s", flag, p, s.Origin("env.store.profile"))
+		}
+	}
+}
+
+// TestProfilesAreWrittenAsTheyAreRead also holds a file to its name: results carry it alone.
+func TestProfilesAreWrittenAsTheyAreRead(t *testing.T) {
+	want := Shipped()
+	if name, got, problems := ReadProfile("x.yaml", FormatProfile("s3-standard", want)); len(problems) > 0 || name != "s3-standard" || got != want {
+		t.Errorf("%s %+v, want %+v\n%s", name, got, want, Format(problems))
+	}
+	want.Put.P50++
+	want.About = "Other figures."
+	if _, _, problems := ReadProfile("x.yaml", FormatProfile("s3-standard", want)); len(problems) != 1 || problems[0].Place.Line != 3 {
+		t.Errorf("other figures under the shipped name: %v", problems)
+	}
+	if _, got, problems := ReadProfile("x.yaml", FormatProfile("mine", want)); len(problems) > 0 || got != want {
+		t.Errorf("%+v, want %+v\n%s", got, want, Format(problems))
 	}
 }
 

@@ -108,7 +108,7 @@ func (w *writer) env() {
 	w.line(1, "store:", "")
 	kind, _, _ := strings.Cut(s.Store.Kind, ":")
 	w.set(2, "kind", kind, "env.store.kind")
-	w.set(2, "profile", s.Store.Profile, "env.store.profile")
+	w.profile()
 	w.line(1, "workers:", "")
 	const p = "env.workers."
 	w.set(2, "count", strconv.Itoa(s.Workers.Count), p+"count")
@@ -117,6 +117,19 @@ func (w *writer) env() {
 	w.line(2, "heartbeat:", "")
 	w.set(3, "every", s.Workers.HeartbeatEvery.String(), p+"heartbeat.every")
 	w.set(3, "timeout", s.Workers.HeartbeatTimeout.String(), p+"heartbeat.timeout")
+}
+
+// profile writes a shipped profile by its name, any other with its figures: the file is not needed then.
+func (w *writer) profile() {
+	s := w.s.Store
+	if s.Profile == plan.Local || s.Profile == s3Name {
+		w.set(2, "profile", s.Profile, "env.store.profile")
+		return
+	}
+	w.line(2, "profile:", w.from("env.store.profile"))
+	for _, line := range profileLines(s.Profile, s.Model) {
+		w.line(3, line, "")
+	}
 }
 
 func (w *writer) job() {

@@ -25,13 +25,13 @@ type Overrides struct {
 	Seed *uint64
 	// Drawn is the seed that the caller drew, used when neither the file nor --seed gives one.
 	Drawn uint64
-	// World is --world, Store --store; empty: not given.
-	World, Store string
+	// World is --world, Store --store, Profile --profile (a name or a file); empty: not given.
+	World, Store, Profile string
 	// Arms are the --arm flags; empty: all arms.
 	Arms []string
 	// Reps is --reps, the runs of each arm; 0: one.
 	Reps int
-	// AllowPath is --allow-path: input files may lie outside the scenario's folder.
+	// AllowPath is --allow-path: input files and profiles may lie outside the scenario's folder.
 	AllowPath bool
 }
 
