@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"syscall"
 	"testing"
 	"time"
@@ -70,7 +71,14 @@ func BenchmarkSimulatedRun(b *testing.B) {
 	}
 }
 
+// byDefault collects garbage as a program of its own does.
+func byDefault(b *testing.B) {
+	was := debug.SetGCPercent(100)
+	b.Cleanup(func() { debug.SetGCPercent(was) })
+}
+
 func measure(b *testing.B, p plan.Plan) {
+	byDefault(b)
 	var virtual float64
 	var records int64
 	began := cpu(b)

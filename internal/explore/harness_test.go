@@ -9,15 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"statebench.dev/bench/backend/store"
 	"statebench.dev/bench/internal/catalog"
 	"statebench.dev/bench/internal/engine"
-	"statebench.dev/bench/internal/failpoint"
 	"statebench.dev/bench/internal/history"
 	"statebench.dev/bench/internal/plan"
 	"statebench.dev/bench/internal/results"
 	"statebench.dev/bench/internal/run"
-	"statebench.dev/bench/internal/sinks"
 	"statebench.dev/bench/internal/world"
 )
 
@@ -63,47 +60,35 @@ func withHarness(b *testing.B, p plan.Plan) (s span, judged time.Duration) {
 // withoutHarness runs the same job on the same engine and nobody looks.
 func withoutHarness(b *testing.B, p plan.Plan) (s span) {
 	w := world.NewReal(p.Seed)
-	err := w.Run(func(ctx context.Context) error {
-		load, err := run.OpenWorkload(deps(), &p)
-		if err != nil {
-			return err
-		}
-		factory, err := run.OpenBackend(deps(), &p)
-		if err != nil {
-			return err
-		}
-		ignore := func(context.Context, history.Event) {}
-		job := load.Job()
-		e, err := engine.New(engine.Config{
-			World: w, Job: job, Settings: p.Job, Workers: p.Workers, Total: p.TotalRecords(), Backend: factory,
-			Bucket: store.WithRetry(store.NewMem(), store.DefaultRetryPolicy(), w), Failpoints: failpoint.New(), Record: ignore,
-			Collect: sinks.NewCollect(sinks.Options{World: w, Partitions: 2, MaxParallelism: p.Job.MaxParallelism, Record: ignore}),
-		})
-		if err != nil {
-			return err
-		}
+	bare(b, w, p, nil, func(ctx context.Context, e *engine.Engine) error {
 		began := span{w.Now(), cpu(b)}
 		if err := e.Submit(ctx); err != nil {
 			return err
 		}
-		for e.Progress().Emitted() < p.TotalRecords() {
-			if err := w.Sleep(ctx, 50*time.Millisecond); err != nil {
-				return err
-			}
+		if err := drained(ctx, w, e, p.TotalRecords()); err != nil {
+			return err
 		}
 		s = span{w.Now() - began.took, cpu(b) - began.used}
-		return e.Stop(ctx)
+		return nil
 	})
-	if err != nil {
-		b.Fatal(err)
-	}
 	return s
+}
+
+// drained waits until the sources have emitted total records.
+func drained(ctx context.Context, w world.World, e *engine.Engine, total int64) error {
+	for e.Progress().Emitted() < total {
+		if err := w.Sleep(ctx, 50*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // BenchmarkHarnessCost runs the same job with and without everything that observes it, in pairs whose order alternates,
 // and reports what the harness adds to the processor time of a record: the median of the pairs and their quartiles.
 // Judging comes after the run and costs it nothing; its processor time is reported as a share of the run's.
 func BenchmarkHarnessCost(b *testing.B) {
+	byDefault(b)
 	p := resolved(b, saturated(1_500_000))
 	var cost, judging []float64
 	var rate float64
