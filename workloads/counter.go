@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"statebench.dev/bench/backend"
@@ -31,8 +30,8 @@ func Counter() Kind {
 type counterOptions struct {
 	Partitions int            `json:"partitions" about:"partitions of the source"`
 	Stages     int            `json:"stages" about:"1 (count) or 2 (count, total)"`
-	Keys       counterKeys    `json:"keys"`
-	Values     counterPayload `json:"values"`
+	Keys       keyOptions     `json:"keys"`
+	Values     payloadOptions `json:"values"`
 	Second     string         `json:"second" about:"state beside the value: map, list or none"`
 	ListCap    int64          `json:"listCap" about:"entries of the map or list of a key at most"`
 	TimerEvery span           `json:"timerEvery" about:"length of a bucket of event time; 0: no windows and no timers"`
@@ -40,39 +39,20 @@ type counterOptions struct {
 	Ops        counterOps     `json:"ops"`
 }
 
-type counterKeys struct {
-	Count  int64          `json:"count" about:"keys in all, at least one a partition"`
-	Pick   string         `json:"pick" about:"uniform or zipf"`
-	S      float64        `json:"s" about:"exponent of zipf"`
-	Hotset *counterHotset `json:"hotset,omitempty"`
-}
-
-type counterHotset struct {
-	Share     share `json:"share" about:"part of the keys by which the popularity shifts"`
-	MoveEvery span  `json:"moveEvery" about:"event time between two shifts"`
-}
-
-type counterPayload struct {
-	Size         size  `json:"size" about:"bytes of a payload"`
-	Compressible share `json:"compressible" about:"part of a payload that is one byte repeated"`
-}
-
 type counterOps struct {
 	Delete share `json:"delete" about:"part of the records that remove the state of their key"`
 }
 
-// The values of Keys.Pick and Second.
+// The values of Second.
 const (
-	pickUniform = "uniform"
-	pickZipf    = "zipf"
-	secondMap   = "map"
-	secondList  = "list"
-	secondNone  = "none"
+	secondMap  = "map"
+	secondList = "list"
+	secondNone = "none"
 )
 
 func counterOptionsOf(raw json.RawMessage) (counterOptions, error) {
-	o := counterOptions{Partitions: 4, Stages: 2, Keys: counterKeys{Count: 10_000, Pick: pickUniform, S: 0.99},
-		Values: counterPayload{Size: size{100}, Compressible: share{0.5}}, Second: secondMap, ListCap: 8,
+	o := counterOptions{Partitions: 4, Stages: 2, Keys: keyOptions{Count: 10_000, Pick: pickUniform, S: 0.99},
+		Values: payloadOptions{Size: size{100}, Compressible: share{0.5}}, Second: secondMap, ListCap: 8,
 		TimerEvery: span{registry.Duration(time.Second)}, Totals: 64}
 	if err := decodeOptions(raw, &o); err != nil {
 		return o, fmt.Errorf("workload counter: %w", err)
@@ -91,17 +71,9 @@ func (o *counterOptions) check() error {
 			problems = append(problems, fmt.Errorf(format, args...))
 		}
 	}
-	bad(o.Partitions < 1 || o.Partitions > 1<<15, "partitions is %d, must be from 1 to 32768", o.Partitions)
 	bad(o.Stages != 1 && o.Stages != 2, "stages is %d, must be 1 or 2", o.Stages)
-	bad(o.Keys.Count < int64(o.Partitions) || o.Keys.Count > math.MaxInt32, "keys.count is %d, must be from partitions (%d), since every key belongs to one, to %d",
-		o.Keys.Count, o.Partitions, math.MaxInt32)
-	bad(o.Keys.Pick != pickUniform && o.Keys.Pick != pickZipf, "keys.pick is %q, must be uniform or zipf", o.Keys.Pick)
-	bad(!(o.Keys.S > 0 && o.Keys.S <= 10), "keys.s is %v, must be above 0 and at most 10", o.Keys.S)
-	if h := o.Keys.Hotset; h != nil {
-		bad(o.Keys.Pick != pickZipf, "keys.hotset needs pick: zipf, with uniform keys none is hot")
-		bad(h.MoveEvery.Duration <= 0, "keys.hotset.moveEvery must be positive")
-	}
-	bad(o.Values.Size.Bytes < 1 || o.Values.Size.Bytes > 16<<20, "values.size is %v, must be from 1B to 16MiB", o.Values.Size)
+	o.Keys.check(o.Partitions, bad)
+	o.Values.check(bad)
 	bad(o.Second != secondMap && o.Second != secondList && o.Second != secondNone, "second is %q, must be map, list or none", o.Second)
 	bad(o.ListCap < 1 || o.ListCap > 1<<20, "listCap is %d, must be from 1 to %d", o.ListCap, 1<<20)
 	bad(o.Totals < 1 || o.Totals > 1<<24, "totals is %d, must be from 1 to %d", o.Totals, 1<<24)
@@ -141,14 +113,8 @@ func newCounter(raw json.RawMessage, e Env) (Workload, error) {
 	if e.MaxParallelism < 1 || e.MaxParallelism > keygroup.MaxParallelism || e.Rate < 0 {
 		return nil, fmt.Errorf("workload counter: max parallelism %d or rate %v cannot be", e.MaxParallelism, e.Rate)
 	}
-	g := generatorOptions{seed: e.Seed, partitions: o.Partitions, keys: o.Keys.Count, size: int(o.Values.Size.Bytes),
-		compress: float64(o.Values.Compressible.Share), remove: float64(o.Ops.Delete.Share), rate: e.Rate, total: e.Total}
-	if o.Keys.Pick == pickZipf {
-		g.zipf = o.Keys.S
-	}
-	if h := o.Keys.Hotset; h != nil {
-		g.hotShare, g.hotEvery = float64(h.Share.Share), int64(h.MoveEvery.Duration)
-	}
+	g := generated(e, o.Partitions, o.Keys, o.Values)
+	g.remove = float64(o.Ops.Delete.Share)
 	return &counter{options: o, source: &counterSource{g: newGenerator(g), paced: e.Rate > 0}, shape: counterShape{stages: o.Stages,
 		maps: o.Second == secondMap, lists: o.Second == secondList, listCap: o.ListCap, every: int64(o.TimerEvery.Duration),
 		totals: uint64(o.Totals), maxParallelism: e.MaxParallelism}}, nil
