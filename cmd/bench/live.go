@@ -32,6 +32,7 @@ type live struct {
 	minute  time.Duration
 	faults  map[string]string // in force: id -> kind
 	open    bool              // a redrawn line stands
+	closed  bool              // nothing more is printed
 	width   int               // of the terminal
 	column  int               // of the runs' names
 	begun   int
@@ -58,6 +59,8 @@ func newLive(out io.Writer, p planned) *live {
 
 // Begin prints the head.
 func (l *live) Begin(dir results.Dir) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	p := l.planned.plans[0]
 	world := "real"
 	if p.Simulated() {
@@ -247,6 +250,9 @@ const interruption = "interrupted"
 func (l *live) interrupt() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.closed {
+		return
+	}
 	l.wipe()
 	fmt.Fprintln(l.out, "interrupted: the run ends and what was measured is kept; a second interrupt ends the program at once")
 }
@@ -280,10 +286,11 @@ func endsAll(err error) bool {
 	return errors.As(err, &setup) || errors.As(err, &write)
 }
 
-// end leaves the terminal as it should be.
+// end leaves the terminal as it should be and ends all output of l.
 func (l *live) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.closed = true
 	if l.open {
 		fmt.Fprintln(l.out)
 		l.open = false
