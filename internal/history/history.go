@@ -20,7 +20,7 @@ const (
 	PhaseEnd   Kind = "phase-end"   // Phase, Records: source position reached
 
 	RunBegin Kind = "run-begin" // Text: plan hash
-	RunEnd   Kind = "run-end"   // Error
+	RunEnd   Kind = "run-end"   // Error, Count: requests to the store so far
 
 	SourceRange Kind = "source-range" // Actor subtask, Attempt, Partition, From, To: positions emitted since the last such event
 	OutputFirst Kind = "output-first" // first record that reached the sink in an attempt

@@ -58,6 +58,13 @@ func (l *Lines) Append(v any) error {
 	return l.err
 }
 
+// Len is the number of lines that Append has added.
+func (l *Lines) Len() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.n
+}
+
 // Err returns the first error so far.
 func (l *Lines) Err() error {
 	l.mu.Lock()

@@ -40,7 +40,7 @@ func (r *run) main(ctx context.Context) error {
 	if err == nil && !r.interrupt {
 		err = r.interruptible(ctx, r.verify)
 	}
-	e := history.Event{Kind: history.RunEnd, Actor: "run"}
+	e := history.Event{Kind: history.RunEnd, Actor: "run", Count: r.objects.Len()}
 	if err != nil {
 		e.Error = brief(err)
 	}

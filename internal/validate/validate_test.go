@@ -198,6 +198,21 @@ func (f *files) events(change func(all []history.Event) []history.Event) {
 	})
 }
 
+// requests changes the object trace, and the number of its rows at the end of the history.
+func (f *files) requests(change func(all []history.Request) []history.Request) {
+	f.t.Helper()
+	n := 0
+	edit(f, results.ObjectsFile, func(all []history.Request) []history.Request {
+		all = change(all)
+		n = len(all)
+		return all
+	})
+	f.events(func(all []history.Event) []history.Event {
+		all[len(all)-1].Count = int64(n)
+		return all
+	})
+}
+
 // find is the place of the nth element, from 0, that is wanted; negative ones count from the last.
 func find[T any](f *files, all []T, nth int, wanted func(v *T) bool) int {
 	f.t.Helper()
