@@ -25,6 +25,7 @@ func Workloads() registry.Table[workloads.Kind] {
 	return registry.NewTable("workload",
 		registry.Entry[workloads.Kind]{Name: "counter", About: "two keyed stages over generated keys: counts, a map or list, a timer a key; totals by group", New: workloads.Counter()},
 		registry.Entry[workloads.Kind]{Name: "trace", About: "timed keyed events from a CSV file: statistics by key, totals by a second key", New: workloads.Trace()},
+		registry.Entry[workloads.Kind]{Name: "window", About: "event-time windows, tumbling or sliding, over generated keys out of order; panes shared or not", New: workloads.Window()},
 	)
 }
 
@@ -105,7 +106,7 @@ func Scenario() scenario.Tables {
 func workloadInfo(e registry.Entry[workloads.Kind]) scenario.WorkloadInfo {
 	info := scenario.WorkloadInfo{Options: scenario.OptionsOf(e.New.Options), Resolve: e.New.Resolve, Inputs: e.New.Inputs}
 	switch e.Name {
-	case "counter":
+	case "counter", "window":
 		info.Sim = map[string]string{"keys": "keys.count", "sizes": "values.size"}
 	case "trace":
 		info.Sim, info.Scheduled = map[string]string{"speed": "speed", "duration": "duration"}, true

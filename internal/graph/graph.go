@@ -83,7 +83,8 @@ type Source interface {
 	Read(partition int, index int64, r *Record) (ok bool, err error)
 	// Due is when the record is to be sent, since the source began; it grows with index. Negative: at any time.
 	Due(partition int, index int64) time.Duration
-	// Watermark is an event time that no record of the partition from index on is before. It grows with index.
+	// Watermark is an event time that no record of the partition from index on is before, but those that are late. Which
+	// ones are late must follow from the record alone. It grows with index.
 	Watermark(partition int, index int64) int64
 }
 
