@@ -23,6 +23,7 @@ import (
 // plainKeyed is the least backend that serves typed state: a Go map for each state and key group.
 type plainKeyed struct {
 	backend.Keyed // what the tests do not use
+	groups        keygroup.Range
 	specs         []backend.StateSpec
 	data          map[backend.StateID]map[keygroup.ID]map[string][]byte
 	positions     uint64
@@ -40,6 +41,8 @@ func (k *plainKeyed) Register(spec backend.StateSpec) (backend.StateID, error) {
 	k.specs = append(k.specs, spec)
 	return backend.StateID(len(k.specs) - 1), nil
 }
+
+func (k *plainKeyed) Range() keygroup.Range { return k.groups }
 
 func (k *plainKeyed) States() []backend.StateSpec { return k.specs }
 
@@ -170,6 +173,9 @@ func (s *subtask) fire(ctx context.Context, at int64) error {
 		return list[i].at < list[j].at || list[i].at == list[j].at && list[i].key < list[j].key
 	})
 	for _, d := range list {
+		if err := s.context.Expire(d.at); err != nil {
+			return err
+		}
 		s.context.SetKey(d.group, []byte(d.key))
 		if err := s.timers.Delete(d.at); err != nil {
 			return err
@@ -178,7 +184,7 @@ func (s *subtask) fire(ctx context.Context, at int64) error {
 			return err
 		}
 	}
-	return nil
+	return s.context.Expire(at)
 }
 
 // harness runs the operators of a linear job in one process.
@@ -197,7 +203,7 @@ type harness struct {
 }
 
 // plain opens a plainKeyed.
-func plain(testing.TB, keygroup.Range) backend.Keyed { return &plainKeyed{} }
+func plain(_ testing.TB, r keygroup.Range) backend.Keyed { return &plainKeyed{groups: r} }
 
 // inHeap opens the heap backend.
 func inHeap(t testing.TB, r keygroup.Range) backend.Keyed {
