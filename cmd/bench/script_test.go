@@ -17,8 +17,12 @@ import (
 
 // TestMain makes the test binary the program too, the child that serves the embedded store included.
 func TestMain(m *testing.M) {
+	os.Setenv(raceOptions, noSleep)
 	testscript.Main(m, map[string]func(){"bench": func() { os.Exit(mainCode()) }})
 }
+
+// Under the race detector each process sleeps a second before it exits, unless it is told otherwise.
+const raceOptions, noSleep = "GORACE", "atexit_sleep_ms=0"
 
 // TestScripts runs command lines, see testdata/script. In a script $SCENARIOS is the folder testdata and $SHIPPED that of
 // the shipped scenarios; beside the commands of testscript there are:
@@ -38,6 +42,7 @@ func TestScripts(t *testing.T) {
 		Dir: filepath.Join("testdata", "script"),
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("SCENARIOS", testdata)
+			e.Setenv(raceOptions, noSleep)
 			e.Setenv("SHIPPED", filepath.Join(testdata, "..", "..", "..", "scenarios"))
 			return nil
 		},
