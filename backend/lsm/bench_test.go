@@ -142,6 +142,8 @@ func BenchmarkCheckpoint(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/%d", pick, dirty), func(b *testing.B) {
 				benched(b, benchKeys, func(r *bencher) {
 					id := uint64(1)
+					ok(r.k.flush(r.ctx))
+					ok(r.k.compact(r.ctx)) // what filling left behind is not to be counted
 					r.persist(id)
 					ok(r.k.Completed(r.ctx, id, 0))
 					var sync, async, slowest, syncCPU time.Duration
@@ -189,6 +191,8 @@ func BenchmarkRestore(b *testing.B) {
 	for _, half := range []bool{false, true} {
 		b.Run(map[bool]string{false: "whole", true: "half"}[half], func(b *testing.B) {
 			benched(b, benchKeys, func(r *bencher) {
+				ok(r.k.flush(r.ctx))
+				ok(r.k.compact(r.ctx))
 				p := r.persist(1)
 				rng := keygroup.Range{To: benchGroups}
 				if half {
@@ -249,6 +253,28 @@ func BenchmarkParts(b *testing.B) {
 			b.ReportMetric(float64(used)/float64(bytes), "cpu-ns/byte")
 		})
 	})
+	// The synchronous phase without the flush, with all files new, and what Pebble has for the purpose.
+	for _, how := range []string{"list-and-link", "pebble-checkpoint"} {
+		b.Run(how, func(b *testing.B) {
+			benched(b, benchKeys, func(r *bencher) {
+				ok(r.k.flush(r.ctx))
+				ok(r.k.compact(r.ctx))
+				began, dir := cpu(), r.b.fs.PathJoin(r.k.dir, "checkpoint")
+				for b.Loop() {
+					if how == "pebble-checkpoint" {
+						ok(r.k.db.Checkpoint(dir))
+						ok(r.b.fs.RemoveAll(dir))
+						continue
+					}
+					s, err := r.k.Snapshot(r.ctx, 1)
+					ok(err)
+					s.Release()
+					ok(r.k.Aborted(r.ctx, 1))
+				}
+				perOp(b, began, b.N)
+			})
+		})
+	}
 	b.Run("open", func(b *testing.B) {
 		benched(b, 0, func(r *bencher) {
 			began := cpu()

@@ -23,9 +23,9 @@ type Costs struct {
 // DefaultCosts are costs measured with this package's benchmarks; docs/lsm.md has the measurement.
 func DefaultCosts() Costs {
 	return Costs{
-		Write: 2 * time.Microsecond, Get: 4 * time.Microsecond, Scan: time.Microsecond,
-		Flush: 400 * time.Microsecond, Snapshot: 200 * time.Microsecond, Open: 5 * time.Millisecond, Attach: 500 * time.Microsecond,
-		FlushByte: 8, CompactByte: 12, FileByte: 1,
+		Write: time.Microsecond, Get: 4 * time.Microsecond, Scan: 500 * time.Nanosecond,
+		Flush: 400 * time.Microsecond, Snapshot: 300 * time.Microsecond, Open: 5 * time.Millisecond, Attach: 500 * time.Microsecond,
+		FlushByte: 5, CompactByte: 8, FileByte: 1,
 	}
 }
 

@@ -83,7 +83,8 @@ func (k *keyed) Register(spec backend.StateSpec) (backend.StateID, error) {
 	for id, s := range k.states {
 		switch known := s.spec; {
 		case known.Name == spec.Name && known != spec:
-			return 0, fmt.Errorf("state %q is of type %s with access %d, not %s with %d", spec.Name, known.Type, known.Access, spec.Type, spec.Access)
+			return 0, fmt.Errorf("state %q is of type %s with access %d, not %s with %d",
+				spec.Name, known.Type, known.Access, spec.Type, spec.Access)
 		case known.Name == spec.Name:
 			return backend.StateID(id), nil
 		case s.tag == tag:
