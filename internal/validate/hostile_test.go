@@ -29,7 +29,7 @@ import (
 	"statebench.dev/bench/report"
 )
 
-var mutations = flag.Int("mutations", 300, "how many random damages to try")
+var mutations = flag.Int("mutations", 200, "how many random damages to try")
 
 // Limits on what reading one damaged invocation may take. A whole one takes some ten milliseconds and megabytes.
 const (
