@@ -40,6 +40,12 @@ func inWorlds(t *testing.T, o Options, f func(r *rig)) {
 	}
 }
 
+// inSim runs f in the simulated world, where no compaction comes in between.
+func inSim(t *testing.T, o Options, f func(r *rig)) {
+	t.Helper()
+	inWorld(t, world.NewSim(world.SimOptions{Seed: 1}), store.NewMem(), o, f)
+}
+
 func inWorld(tb testing.TB, w world.World, bucket store.Bucket, o Options, f func(r *rig)) {
 	tb.Helper()
 	if o.Folder == "" {

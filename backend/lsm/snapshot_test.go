@@ -19,7 +19,7 @@ import (
 )
 
 func TestCheckpointsShareFiles(t *testing.T) {
-	inWorlds(t, Options{}, func(r *rig) {
+	inSim(t, Options{}, func(r *rig) {
 		r.open()
 		for i := range 800 {
 			r.put(i, 200)
@@ -53,7 +53,7 @@ func TestCheckpointsShareFiles(t *testing.T) {
 
 // TestFilesOfUncompletedCheckpointsAreNotShared: nobody keeps their objects.
 func TestFilesOfUncompletedCheckpointsAreNotShared(t *testing.T) {
-	inWorlds(t, Options{}, func(r *rig) {
+	inSim(t, Options{}, func(r *rig) {
 		r.open()
 		r.put(1, 100)
 		first := r.persist(1)
@@ -79,7 +79,7 @@ func TestFilesOfUncompletedCheckpointsAreNotShared(t *testing.T) {
 
 // TestRestoredObjectsAreNamedAgain: what was attached need not be uploaded.
 func TestRestoredObjectsAreNamedAgain(t *testing.T) {
-	inWorlds(t, Options{}, func(r *rig) {
+	inSim(t, Options{}, func(r *rig) {
 		r.open()
 		for i := range 500 {
 			r.put(i, 100)
@@ -125,26 +125,29 @@ func TestRetainedCheckpointsStayRestorable(t *testing.T) {
 		r.open()
 		shared := 0
 		for id := uint64(1); id < 60; id++ {
-			for range r.rng.IntN(60) {
+			for range r.rng.IntN(60) * r.rng.IntN(2) {
 				r.put(r.rng.IntN(300), r.rng.IntN(1500))
 			}
 			c := taken{id, r.persist(id), content(r.k)}
-			registry.Register(&c.p.Handle, id)
 			under = append(under, c)
 			for len(under) > 0 && (len(under) == 3 || r.rng.IntN(2) == 0) {
 				c, under = under[0], under[1:]
+				registry.Register(&c.p.Handle, c.id) // its acknowledgement comes late
 				if r.rng.IntN(4) == 0 {
 					ok(r.k.Aborted(r.ctx, c.id))
 					continue
 				}
 				retained = append(retained, c)
-				if len(retained) > 2 {
-					retained = retained[1:]
-				}
+				retained = retained[max(0, len(retained)-1-r.rng.IntN(2)):]
 				for _, dead := range registry.UnregisterUnused(retained[0].id) {
 					ok(r.bucket.Delete(r.ctx, []string{dead.Key})[0].Err)
 				}
 				ok(r.k.Completed(r.ctx, c.id, retained[0].id-1))
+				for _, ref := range c.p.Handle.Base {
+					if _, err := r.bucket.Stat(r.ctx, ref.Key); err != nil {
+						t.Fatalf("checkpoint %d completed: %v", c.id, err)
+					}
+				}
 			}
 			if n := len(retained); n > 1 {
 				shared += common(retained[n-2].p, retained[n-1].p)
@@ -171,7 +174,7 @@ func TestRetainedCheckpointsStayRestorable(t *testing.T) {
 func TestCrashWhileUploading(t *testing.T) {
 	before := runtime.NumGoroutine()
 	w := world.NewSim(world.SimOptions{Seed: 1})
-	slow := store.WithLatencyModel(store.NewMem(), w, store.Latency{Put: 50 * time.Millisecond})
+	slow := store.WithLatencyModel(store.NewMem(), w, store.Latency{Put: store.FirstByte{Median: 50 * time.Millisecond}})
 	inWorld(t, w, slow, Options{FileBytes: 8 << 10}, func(r *rig) {
 		r.open()
 		for i := range 400 {
