@@ -22,6 +22,7 @@ const (
 
 // containerFault does something to the container behind the store.
 type containerFault struct {
+	id   string
 	what string // for evidence: what the container is while the fault is in force
 	down func(ctx context.Context, s target.StoreServer) error
 	back bool // it comes back by itself
@@ -35,6 +36,7 @@ func newContainer(s Spec, f containerFault) (Fault, error) {
 	if s.Where != "store" {
 		return nil, fmt.Errorf("where %q is not store", s.Where)
 	}
+	f.id = s.ID
 	return &f, nil
 }
 
@@ -161,7 +163,7 @@ func (a *containerDown) Heal(ctx context.Context) (string, error) {
 	a.end()
 	_ = a.group.Wait(ctx) // a start that failed, or died with its worker, was made good above
 	ctx = store.WithInfo(ctx, store.Info{Cause: ProbeCause, Who: "run"})
-	key := "probe-container"
+	key := "probe-" + a.fault.id
 	err := a.env.Probe.Put(ctx, key, []byte(a.fault.what), store.PutOptions{})
 	for _, d := range a.env.Probe.Delete(ctx, []string{key}) {
 		err = errors.Join(err, d.Err)

@@ -137,7 +137,7 @@ func TestContainerFaultsStrikeAndHeal(t *testing.T) {
 			play(t, c.make, false, 2*time.Second, func(ctx context.Context, s *scene, w world.World) {
 				for range 2 { // it is idempotent
 					evidence, err := s.active.Heal(ctx)
-					if err != nil || !strings.Contains(evidence, "a put of probe-container passed") {
+					if err != nil || !strings.Contains(evidence, "a put of probe-f passed") {
 						t.Errorf("Heal: %q, %v", evidence, err)
 					}
 				}
@@ -148,7 +148,7 @@ func TestContainerFaultsStrikeAndHeal(t *testing.T) {
 				if !strings.Contains(s.proof, c.proof) || s.at < c.from || s.at > 3*time.Second {
 					t.Errorf("proof %q at %v", s.proof, s.at)
 				}
-				if _, err := s.server.Stat(ctx, "probe-container"); !errors.Is(err, store.ErrNotExist) {
+				if _, err := s.server.Stat(ctx, "probe-f"); !errors.Is(err, store.ErrNotExist) {
 					t.Errorf("the probe is left: %v", err)
 				}
 			})

@@ -145,7 +145,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 		}
 		return c.Help()
 	}})
-	root.AddCommand(newRun(stdout, stderr), newPlan(stdout), newCheck(stdout), newReport(stdout), newList(stdout), newDescribe(stdout), newCalibrate(stdout, stderr), newVersion(stdout), newEmbedded())
+	root.AddCommand(newRun(stdout, stderr), newPlan(stdout), newCheck(stdout), newReport(stdout), newList(stdout), newDescribe(stdout), newCalibrate(stdout, stderr), newVersion(stdout), newEnv(stdout, stderr), newDoctor(stdout), newEmbedded(), newGuard())
 	return root
 }
 

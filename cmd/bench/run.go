@@ -39,7 +39,7 @@ type sourceFlags struct {
 
 func (f *sourceFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.overrides.World, "world", "", "`real|sim`, instead of env.world")
-	cmd.Flags().StringVar(&f.overrides.Store, "store", "", "`KIND` mem, dir:PATH or embedded, instead of env.store.kind")
+	cmd.Flags().StringVar(&f.overrides.Store, "store", "", "`KIND` mem, dir:PATH, embedded, minio or s3://BUCKET/PREFIX?endpoint=URL, instead of env.store.kind")
 	cmd.Flags().StringVar(&f.overrides.Profile, "profile", "", "what the store takes in addition: `NAME` local or s3-standard, or a file, instead of env.store.profile")
 	cmd.Flags().StringArrayVar(&f.overrides.Arms, "arm", nil, "only the arm `NAME`; may be repeated")
 	cmd.Flags().Uint64Var(&f.seed, "seed", 0, "`N` instead of the file's seed")
@@ -143,6 +143,7 @@ func newRun(stdout, stderr io.Writer) *cobra.Command {
 	var f sourceFlags
 	var out string
 	var keep bool
+	var containers containerFlags
 	cmd := &cobra.Command{
 		Use:   "run <scenario.yaml>",
 		Short: "Run a scenario: all its arms, judged and plotted",
@@ -155,21 +156,28 @@ func newRun(stdout, stderr io.Writer) *cobra.Command {
 				return err
 			}
 			if keep && !keepable(p.plans) {
-				return usage("--keep-objects needs a store that outlives the run: add --store dir:PATH")
+				return usage("--keep-objects needs a store that outlives the run: add --store dir:PATH or s3://...")
 			}
-			return execute(cmd.Context(), deps(), order{planned: p, out: out, keep: keep}, stdout, stderr)
+			if err := containers.check(); err != nil {
+				return err
+			}
+			if err := containers.prepare(cmd.Context(), p.plans, stderr); err != nil {
+				return err
+			}
+			return execute(cmd.Context(), containers.deps(stderr), order{planned: p, out: out, keep: keep}, stdout, stderr)
 		},
 	}
 	f.add(cmd)
+	containers.add(cmd)
 	cmd.Flags().StringVar(&f.planFile, "plan", "", "repeat the stored plan `FILE` instead of a scenario file")
 	cmd.Flags().StringVar(&out, "out", "results", "the folder `DIR` that results go to")
-	cmd.Flags().BoolVar(&keep, "keep-objects", false, "leave the run's objects in the store (needs --store dir:PATH)")
+	cmd.Flags().BoolVar(&keep, "keep-objects", false, "leave the run's objects in the store (needs --store dir:PATH or s3://...)")
 	return cmd
 }
 
 func keepable(plans []plan.Plan) bool {
 	for _, p := range plans {
-		if !strings.HasPrefix(p.Store.Kind, provision.KindDir+":") {
+		if !strings.HasPrefix(p.Store.Kind, provision.KindDir+":") && !strings.HasPrefix(p.Store.Kind, provision.KindS3+":") {
 			return false
 		}
 	}

@@ -4,6 +4,7 @@ package catalog
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"statebench.dev/bench/backend"
@@ -32,6 +33,10 @@ func Workloads() registry.Table[workloads.Kind] {
 // Faults are the disturbances that a scenario can name.
 func Faults() registry.Table[faults.Constructor] {
 	return registry.NewTable("fault",
+		registry.Entry[faults.Constructor]{Name: "container-kill", About: "the server in the store's container dies as in a crash", New: faults.NewContainerKill},
+		registry.Entry[faults.Constructor]{Name: "container-pause", About: "the server in the store's container freezes: requests hang", New: faults.NewContainerPause},
+		registry.Entry[faults.Constructor]{Name: "container-restart", About: "the server in the store's container ends and is started again", New: faults.NewContainerRestart},
+		registry.Entry[faults.Constructor]{Name: "container-stop", About: "the server in the store's container ends in good order", New: faults.NewContainerStop},
 		registry.Entry[faults.Constructor]{Name: "cut-body", About: "the connection breaks in the middle of a body or a listing", New: faults.NewCutBody},
 		registry.Entry[faults.Constructor]{Name: "flipped-byte", About: "a get brings a body with one byte changed, without an error", New: faults.NewFlippedByte},
 		registry.Entry[faults.Constructor]{Name: "lost-ack", About: "a put or delete has its effect and its answer gets lost", New: faults.NewLostAck},
@@ -81,6 +86,8 @@ func Stores() registry.Table[string] {
 		registry.Entry[string]{Name: "dir", About: "a folder: dir:PATH", New: "dir:PATH"},
 		registry.Entry[string]{Name: "embedded", About: "an S3 server as a child process on a unix socket; the default", New: "embedded"},
 		registry.Entry[string]{Name: "mem", About: "strict, in memory; what simulated runs use", New: "mem"},
+		registry.Entry[string]{Name: "minio", About: "MinIO in a container that is started for each run", New: "minio"},
+		registry.Entry[string]{Name: "s3", About: "a bucket of any S3 server, credentials in the environment: s3://BUCKET/PREFIX?endpoint=URL", New: "s3://BUCKET/PREFIX?endpoint=URL"},
 	)
 }
 
@@ -119,7 +126,7 @@ func faultInfo(e registry.Entry[faults.Constructor]) scenario.FaultInfo {
 	for _, o := range faults.Options(e.Name) {
 		options = append(options, scenario.Option{Name: o.Name, Kind: o.Kind, About: o.About})
 	}
-	return scenario.FaultInfo{Options: options, Crash: e.Name == "worker-crash", Check: func(where string, with json.RawMessage) error {
+	return scenario.FaultInfo{Options: options, Crash: e.Name == "worker-crash", Container: strings.HasPrefix(e.Name, "container-"), Check: func(where string, with json.RawMessage) error {
 		_, err := e.New(faults.Spec{ID: "check", Where: where, With: with})
 		return err
 	}}

@@ -73,7 +73,7 @@ func (l *loader) workers(o object, s *Scenario) {
 
 // The words of env.store.kind, and those that come later.
 func storeKinds() (now, later []string) {
-	return []string{"mem", "dir", "embedded"}, []string{"minio", "s3"}
+	return []string{"mem", "dir", "embedded", "minio", "s3"}, nil
 }
 
 // store reads which object store the run uses.
@@ -99,6 +99,8 @@ func (l *loader) store(env object, s *Scenario) {
 		s.Store.Kind, l.origins["env.store.kind"] = "mem", "simulated world"
 	case s.Store.Kind == "dir" && l.over.Store == "":
 		l.fail(kindAt, "store dir needs a folder, which the command line gives: --store dir:PATH")
+	case s.Store.Kind == "s3" && l.over.Store == "":
+		l.fail(kindAt, "store s3 needs an address, which the command line gives: --store 's3://BUCKET/PREFIX?endpoint=URL'")
 	}
 }
 
@@ -117,7 +119,9 @@ func (l *loader) storeFlag(s *Scenario) {
 	switch {
 	case kind == "dir" && folder == "":
 		l.flag("--store", "dir needs a folder: dir:PATH")
-	case kind != "dir" && folder != "":
+	case kind == "s3" && (!strings.HasPrefix(folder, "//") || !strings.Contains(folder, "endpoint=")):
+		l.flag("--store", "s3 needs an address: s3://BUCKET/PREFIX?endpoint=URL")
+	case kind != "dir" && kind != "s3" && folder != "":
 		l.flag("--store", "%s takes nothing behind it, is %q", kind, v)
 	}
 	s.Store.Kind, l.origins["env.store.kind"] = v, "flag --store"

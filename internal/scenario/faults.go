@@ -27,6 +27,9 @@ func (l *loader) fault(item field, p *Phase, s *Scenario) {
 		l.faultID(o, f.ID, p, s)
 	}
 	info, knownKind := l.faultKind(o, &f)
+	if info.Container && s.Store.Kind != "minio" {
+		l.fail(l.places[item.path+".fault"], "%s acts on the container of store minio, in the real world; this is the %s world on store %s", f.Kind, s.World, s.Store.Kind)
+	}
 	placed := read(o, "where", &f.Where, place) && l.placeExists(o, f.Where, s)
 	with, withOK := o.find("with")
 	if withOK {

@@ -112,7 +112,7 @@ func TestWrongFlagsAreReportedWithTheirNames(t *testing.T) {
 		{Overrides{World: "dream"}, `--world  world must be real or sim, is "dream"; did you mean "real"?`},
 		{Overrides{World: "sim", Store: "embedded"}, `--store  the simulated world takes store mem only, not "embedded"`},
 		{Overrides{Store: "dir"}, "--store  dir needs a folder: dir:PATH"},
-		{Overrides{Store: "s3://bucket/x"}, `--store  store "s3" is not supported yet in this version; it takes mem, dir, embedded`},
+		{Overrides{Store: "s3://bucket/x"}, "--store  s3 needs an address: s3://BUCKET/PREFIX?endpoint=URL"},
 		{Overrides{Store: "mem:x"}, `--store  mem takes nothing behind it, is "mem:x"`},
 		{Overrides{Profile: "s3-standart"}, `--profile  profile must be local, s3-standard or a file such as mine.yaml, is "s3-standart"; did you mean "s3-standard"?`},
 		{Overrides{Profile: "testdata/none.yaml"}, "--profile  profile cannot be read: open testdata/none.yaml: no such file or directory"},

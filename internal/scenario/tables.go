@@ -50,6 +50,8 @@ type FaultInfo struct {
 	Check func(where string, with json.RawMessage) error
 	// Crash marks faults that take a worker away, so that the rest must hold the job until it is back.
 	Crash bool
+	// Container marks faults that act on the container behind the store: they need the real world and store minio.
+	Container bool
 }
 
 // Option is one option of a workload or a fault.

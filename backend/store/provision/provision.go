@@ -31,8 +31,8 @@ const (
 // Forms lists how stores are named, for messages.
 const Forms = "mem, dir:PATH, embedded, minio, s3://BUCKET/PREFIX?endpoint=URL"
 
-// bucketName is the one bucket of the embedded server.
-const bucketName = "bench"
+// BucketName is the one bucket of a server that was started here.
+const BucketName = "bench"
 
 // Options say how to bring stores up; the zero value is that of the command.
 type Options struct {
@@ -151,7 +151,7 @@ func openEmbedded(ctx context.Context, o embedded.Options) (store.Bucket, Descri
 	}
 	t.Proxy, t.DialContext = nil, server.Dial
 	b, err := s3store.Open(ctx, s3store.Options{
-		Endpoint: "localhost", Bucket: bucketName, Transport: t, Trusted: true, CreateBucket: true,
+		Endpoint: "localhost", Bucket: BucketName, Transport: t, Trusted: true, CreateBucket: true,
 	})
 	if err != nil {
 		server.Stop()

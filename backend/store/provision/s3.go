@@ -104,7 +104,7 @@ func openMinIO(ctx context.Context, o Options) (store.Bucket, Description, error
 		return nil, Description{}, fmt.Errorf("store minio: %w", err)
 	}
 	access, secret := server.Credentials()
-	b, err := openClient(ctx, s3store.Options{Endpoint: server.Endpoint(), Bucket: bucketName, AccessKey: access, SecretKey: secret, CreateBucket: true})
+	b, err := openClient(ctx, s3store.Options{Endpoint: server.Endpoint(), Bucket: BucketName, AccessKey: access, SecretKey: secret, CreateBucket: true})
 	if err != nil {
 		return nil, Description{}, errors.Join(err, server.Close())
 	}
@@ -130,7 +130,7 @@ func openClient(ctx context.Context, o s3store.Options) (store.Bucket, error) {
 
 // MakeBucket makes the one bucket of a server that a command keeps up.
 func MakeBucket(ctx context.Context, endpoint, access, secret string) error {
-	b, err := openClient(ctx, s3store.Options{Endpoint: endpoint, Bucket: bucketName, AccessKey: access, SecretKey: secret, CreateBucket: true})
+	b, err := openClient(ctx, s3store.Options{Endpoint: endpoint, Bucket: BucketName, AccessKey: access, SecretKey: secret, CreateBucket: true})
 	if err != nil {
 		return err
 	}

@@ -23,8 +23,8 @@ const (
 	moduleVersion = "v0.0.0-20260212201848-7aac2a2c5b7c"
 )
 
-// buildTime is what a build takes, for messages.
-const buildTime = "3 to 10 minutes"
+// BuildTime is what a build from source takes, for messages.
+const BuildTime = "3 to 10 minutes"
 
 // Binary is a server built from its module; since it calls itself a development version, the checksum tells what it is.
 type Binary struct {
@@ -70,7 +70,7 @@ func (s Source) binary(ctx context.Context, arch string) (Binary, error) {
 	if err != nil {
 		return Binary{}, &NoImageError{"building one takes the go command: " + err.Error()}
 	}
-	s.announce("building MinIO (AGPL, %s %s) from source into %s: once, %s", module, moduleVersion, dir, buildTime)
+	s.announce("building MinIO (AGPL, %s %s) from source into %s: once, %s", module, moduleVersion, dir, BuildTime)
 	began := time.Now()
 	if err := build(ctx, goTool, arch, dir); err != nil {
 		return Binary{}, fmt.Errorf("build MinIO from source: %w", err)
