@@ -254,7 +254,7 @@ func TestDelayAndErrorAddUp(t *testing.T) {
 		if !errors.Is(err, store.ErrThrottled) || w.Now() != 15*ms {
 			t.Errorf("%v at %v", err, w.Now())
 		}
-		if inj.Hits("a") != 1 || inj.Hits("b") != 1 || inj.Hits("c") != 0 || inj.Hits("d") != 0 {
+		if inj.Hits("a") != 1 || inj.Hits("b") != 1 || inj.Hits("c") != 1 || inj.Hits("d") != 0 {
 			t.Error("a rule without effect counted as hit, or one with effect did not")
 		}
 	})

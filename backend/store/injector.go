@@ -160,7 +160,8 @@ func (a *activeRule) matches(c Call) bool {
 	return drawn && (a.Request == 0 || a.Request == a.seen)
 }
 
-// apply adds the rule's effects to d and tells whether there was any. Of errors the first one counts, and a request that
+// apply adds the rule's effects to d and tells whether there was any. Of errors the first one counts, though every rule that fails
+// the request has its effect, and a request that
 // fails has no body to damage.
 func (a *activeRule) apply(op string, d *Decision) bool {
 	touched := false
@@ -172,7 +173,7 @@ func (a *activeRule) apply(op string, d *Decision) bool {
 		touched = true
 	}
 	if d.Status != 0 || d.Timeout {
-		return touched
+		return touched || a.Status != 0 || a.Timeout // the request fails as this rule wants, whoever comes first
 	}
 	if a.Status != 0 || a.Timeout {
 		d.Status, d.Timeout = a.Status, a.Timeout

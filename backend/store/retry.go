@@ -16,6 +16,9 @@ import (
 type RetryPolicy struct {
 	// Attempts is the most often a request is made, the first time included; less than 1 counts as 1.
 	Attempts int
+	// Throttled is the same for a request that the store throttles, which is no failure but a reason to be slower; less than
+	// Attempts counts as Attempts.
+	Throttled int
 	// Base and Cap bound the wait before attempt n+1: an equally distributed part of min(Cap, Base<<n).
 	Base, Cap time.Duration
 	// Timeout bounds one attempt; 0 means no bound but the context's. A bulk delete and each 1,000 entries of a listing are one attempt.
@@ -24,9 +27,10 @@ type RetryPolicy struct {
 	Stream string
 }
 
-// DefaultRetryPolicy returns the policy of a run that says nothing else: 6 attempts within about 5 s of waits, 10 s each.
+// DefaultRetryPolicy returns the policy of a run that says nothing else: 6 attempts within about 5 s of waits, 10 s each, and
+// about half a minute for what is throttled.
 func DefaultRetryPolicy() RetryPolicy {
-	return RetryPolicy{Attempts: 6, Base: 100 * time.Millisecond, Cap: 2 * time.Second, Timeout: 10 * time.Second}
+	return RetryPolicy{Attempts: 6, Throttled: 30, Base: 100 * time.Millisecond, Cap: 2 * time.Second, Timeout: 10 * time.Second}
 }
 
 // RetryCounts count what a Retrying bucket did since it was made.
@@ -161,7 +165,11 @@ func (r *Retrying) do(ctx context.Context, late error, f func(context.Context) e
 		if errors.Is(err, ErrAmbiguous) {
 			ambiguous = err
 		}
-		stop := n >= r.p.Attempts
+		most := r.p.Attempts
+		if errors.Is(err, ErrThrottled) {
+			most = max(most, r.p.Throttled)
+		}
+		stop := n >= most
 		switch {
 		case ctx.Err() != nil || !retriable(err):
 			return unknown(err, ambiguous)

@@ -225,3 +225,20 @@ func TestRetryAbortsAfterLostAnswer(t *testing.T) {
 			}
 		})
 }
+
+// TestThrottledRequestsAreMadeLonger: throttling is no failure; anything else still is, after the usual number of attempts.
+func TestThrottledRequestsAreMadeLonger(t *testing.T) {
+	inSim(t, 1, func(ctx context.Context, w world.World) {
+		for _, c := range []struct {
+			rule string
+			want int64
+		}{{"op=get status=503", 12}, {"op=get status=500", 3}} {
+			inj := store.NewInjector(w)
+			inj.Add(rule(t, c.rule))
+			b := store.WithRetry(store.WithFaults(store.NewMem(), inj, w), store.RetryPolicy{Attempts: 3, Throttled: 12, Base: ms, Stream: c.rule}, w)
+			if _, err := b.Get(ctx, "k"); err == nil || b.Counts().Attempts != c.want || b.Counts().GivenUp != 1 {
+				t.Errorf("%s: %v after %+v", c.rule, err, b.Counts())
+			}
+		}
+	})
+}

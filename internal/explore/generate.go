@@ -207,7 +207,7 @@ func (g *generator) fault(kind string, at plan.Trigger) {
 		f.For = seconds(2 + (g.l.faultMost-1)*g.r.Float64())
 	case "store-outage":
 		f.Where = "store"
-		f.For = seconds(2 + (g.l.faultMost-1)*g.r.Float64())
+		f.For = seconds(3 + (g.l.faultMost-1)*g.r.Float64())
 	case "lost-ack":
 		f.Where = "store"
 		f.With = object("op", pick(g.r, "put", "put|delete"), "share", pick(g.r, "30%", "100%"))
@@ -222,9 +222,9 @@ func (g *generator) fault(kind string, at plan.Trigger) {
 		case 0:
 			f.With, f.For = object("request", 1), 0
 		case 1:
-			f.For = seconds(0.3 + 0.7*g.r.Float64())
+			f.For = seconds(2.5 + 0.5*g.r.Float64()) // longer than any restart delay
 		case 2: // in force until it is healed at the end
-			f.With, f.For = object("share", "20%"), 0
+			f.With, f.For = object("share", "50%"), 0
 		}
 	}
 	g.p.Faults = append(g.p.Faults, f)
