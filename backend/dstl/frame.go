@@ -2,6 +2,7 @@ package dstl
 
 import (
 	"encoding/binary"
+	"math/bits"
 	"slices"
 
 	"github.com/klauspost/compress/s2"
@@ -16,11 +17,12 @@ type framer struct {
 	body      []byte // the object
 	sections  []Section
 
-	raw    []byte // payload of the block being filled
-	counts []uint32
-	order  []uint32 // entry numbers of a change set, by key group
-	blocks []block  // of the section being written; offsets within it
-	index  []byte
+	raw       []byte  // payload of the block being filled
+	scattered []byte  // the changes of a change set by key group
+	open      []run   // one a key group
+	runs      []run   // in order of scattered
+	blocks    []block // of the section being written; offsets within it
+	index     []byte
 }
 
 // begin starts an object in buf's memory.
@@ -57,9 +59,17 @@ func (f *framer) section(of sectionOf, sets []*set, sizes []int64) Section {
 	return sec
 }
 
-// changes writes the live changes of c, sorted by key group, as blocks.
+// run is consecutive changes of one key group in scattered.
+type run struct {
+	group      keygroup.ID
+	start, end int
+	changes    int
+}
+
+// changes writes the live changes of c, sorted by key group, as blocks: of twice the configured size at most, and of one
+// change more.
 func (f *framer) changes(c *changeSet, seq uint64, groups keygroup.Range, start int) {
-	f.sort(c, groups)
+	f.scatter(c, groups)
 	f.raw = f.raw[:0]
 	first, last := keygroup.ID(0), keygroup.ID(0)
 	seal := func() {
@@ -68,62 +78,83 @@ func (f *framer) changes(c *changeSet, seq uint64, groups keygroup.Range, start 
 			f.raw = f.raw[:0]
 		}
 	}
-	for i := 0; i < len(f.order); {
-		g := c.entries[f.order[i]].group
-		run, size := i, 0
-		for i < len(f.order) && (size == 0 || len(f.raw)+size < f.blockSize) {
-			e := &c.entries[f.order[i]]
-			if e.group != g {
-				break
-			}
-			size += int(e.keyLen+e.valLen) + entryCost
-			i++
-		}
+	for _, r := range f.runs {
 		if len(f.raw) == 0 {
-			first = g
+			first = r.group
 		}
-		last = g
-		f.raw = binary.AppendUvarint(f.raw, uint64(g))
-		f.raw = binary.AppendUvarint(f.raw, uint64(i-run))
-		for _, n := range f.order[run:i] {
-			f.raw = appendChange(f.raw, c, &c.entries[n])
-		}
+		last = r.group
+		f.raw = binary.AppendUvarint(f.raw, uint64(r.group))
+		f.raw = binary.AppendUvarint(f.raw, uint64(r.changes))
+		f.raw = append(f.raw, f.scattered[r.start:r.end]...)
 		if len(f.raw) >= f.blockSize {
 			seal()
 		}
 	}
 	seal()
+	if cap(f.scattered) > maxScattered {
+		f.scattered = nil
+	}
 }
 
-// sort fills order with the live entries of c, by key group and in their order within it: a counting sort.
-func (f *framer) sort(c *changeSet, groups keygroup.Range) {
-	n := groups.Len() + 1
-	f.counts = slices.Grow(f.counts[:0], n)[:n]
-	clear(f.counts)
-	live := 0
+// maxScattered bounds the memory that is kept for the next change set.
+const maxScattered = 64 << 20
+
+// scatter encodes the live changes of c group by group into scattered, in their order within a group, and lists them in
+// runs of about a block: a counting sort. It reads the arena from front to end and writes beside each other in as many
+// places as there are groups, since reading in order of groups waits for memory at each change.
+func (f *framer) scatter(c *changeSet, groups keygroup.Range) {
+	n := groups.Len()
+	f.open = slices.Grow(f.open[:0], n)[:n]
+	clear(f.open)
 	for i := range c.entries {
 		e := &c.entries[i]
 		if e.op != opDead && c.superseded(i, e) {
 			e.op = opDead
 		}
+		if e.op != opDead {
+			f.open[e.group-groups.From].end += encodedSize(e)
+		}
+	}
+	at := 0
+	for g := range f.open {
+		r := &f.open[g]
+		size := r.end
+		r.group, r.start, r.end = groups.From+keygroup.ID(g), at, at
+		at += size
+	}
+	f.scattered = slices.Grow(f.scattered[:0], at)[:at]
+	f.runs = f.runs[:0]
+	for i := range c.entries {
+		e := &c.entries[i]
 		if e.op == opDead {
 			continue
 		}
-		f.counts[e.group-groups.From+1]++
-		live++
-	}
-	for g := 1; g < n; g++ {
-		f.counts[g] += f.counts[g-1]
-	}
-	f.order = slices.Grow(f.order[:0], live)[:live]
-	for i := range c.entries {
-		if e := &c.entries[i]; e.op != opDead {
-			at := &f.counts[e.group-groups.From]
-			f.order[*at] = uint32(i)
-			*at++
+		r := &f.open[e.group-groups.From]
+		r.end += len(appendChange(f.scattered[r.end:r.end], c, e))
+		r.changes++
+		if r.end-r.start >= f.blockSize {
+			f.runs = append(f.runs, *r)
+			r.start, r.changes = r.end, 0
 		}
 	}
+	for _, r := range f.open {
+		if r.changes > 0 {
+			f.runs = append(f.runs, r)
+		}
+	}
+	slices.SortFunc(f.runs, func(a, b run) int { return a.start - b.start })
 }
+
+// encodedSize is what appendChange adds.
+func encodedSize(e *entry) int {
+	n := 1 + uvarintSize(uint64(e.state)) + uvarintSize(uint64(e.keyLen)) + int(e.keyLen)
+	if e.op == OpPut || e.op == OpAppend {
+		n += uvarintSize(uint64(e.valLen)) + int(e.valLen)
+	}
+	return n
+}
+
+func uvarintSize(v uint64) int { return (bits.Len64(v|1) + 6) / 7 }
 
 func appendChange(b []byte, c *changeSet, e *entry) []byte {
 	b = append(b, byte(e.op))
