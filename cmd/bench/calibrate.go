@@ -33,7 +33,8 @@ func newCalibrate(stdout, stderr io.Writer) *cobra.Command {
 		Short: "Measure a store and fit a profile to it",
 		Long: "calibrate sends some hundred requests to a store, fits a log-normal time to the first byte to each kind and a bandwidth\n" +
 			"to large objects, and writes the profile file that --profile takes. Such a profile adds to what the store of a run itself\n" +
-			"takes: the embedded one takes about 1 ms a request. It has no limits of requests a second, since no store is overloaded.",
+			"takes, which is less than a millisecond for a small request to the embedded one. It has no limits of requests a second,\n" +
+			"since no store is overloaded.",
 		Example: "  bench calibrate --store dir:/mnt/disk/objects --out disk.yaml\n" +
 			"  bench run scenarios/side-by-side.yaml --profile disk.yaml",
 		Args: noArgs,

@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 }
 
 // TestRandomPlansPassInTheRealWorld runs random plans on goroutines and the wall clock, several at a time, on each kind of
-// store in turn. `go test ./internal/explore -run RealWorld -real 20` runs more of them.
+// store in turn, one in three as slow as S3. `go test ./internal/explore -run RealWorld -real 20` runs more of them.
 func TestRandomPlansPassInTheRealWorld(t *testing.T) {
 	n := *real20
 	if testing.Short() {
@@ -57,10 +57,13 @@ func TestRandomPlansPassInTheRealWorld(t *testing.T) {
 			defer func() { <-slots }()
 			kind := []string{"mem", "embedded", "dir:" + filepath.Join(t.TempDir(), "objects")}[i%3]
 			p := resolved(t, explore.GenerateReal(*from+i, kind))
+			if i/2%3 == 0 { // both arms, over all kinds
+				p = slow(p)
+			}
 			out, verdicts, rd := executeWith(t, d, p, run.Options{})
 			problem := describe(out, verdicts)
 			if problem != "" {
-				t.Errorf("plan %d (%s, %s): %s", *from+i, p.Arm, kind, problem)
+				t.Errorf("plan %d (%s, %s, %s): %s", *from+i, p.Arm, kind, p.Store.Profile, problem)
 			}
 			discard(t, p, rd, problem != "")
 		})
