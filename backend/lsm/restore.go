@@ -144,10 +144,9 @@ func (r *restorer) fetch(ctx context.Context, n int, object func(i int) object, 
 		fetches.Go(ctx, "fetch "+o.key, func(ctx context.Context) error {
 			defer turns.Release(1)
 			var body []byte
-			if body, errs[i] = r.get(ctx, o); errs[i] == nil {
+			if body, sizes[i], errs[i] = r.get(ctx, o); errs[i] == nil {
 				errs[i] = use(ctx, i, body)
 			}
-			sizes[i] = int64(len(body))
 			if errs[i] != nil {
 				failed.Store(true)
 			}
@@ -166,18 +165,25 @@ func (r *restorer) fetch(ctx context.Context, n int, object func(i int) object, 
 	return err
 }
 
-// get reads an object and compares it with what was written.
-func (r *restorer) get(ctx context.Context, o object) ([]byte, error) {
-	b, err := r.k.b.e.Bucket.Get(ctx, o.key)
-	switch {
-	case err != nil:
-		return b, fmt.Errorf("get object %q: %w", o.key, err)
-	case int64(len(b)) != o.bytes:
-		return b, damaged(o.key, "%d bytes, not %d", len(b), o.bytes)
-	case castagnoli(b) != o.crc:
-		return b, damaged(o.key, "checksum of the object")
-	}
-	return b, nil
+// get reads an object and compares it with what was written; one that was damaged on the way is read again. n is how many
+// bytes came in all.
+func (r *restorer) get(ctx context.Context, o object) (body []byte, n int64, err error) {
+	e := &r.k.b.e
+	err = store.Reread(ctx, e.World, func() (uint32, error) {
+		b, err := e.Bucket.Get(ctx, o.key)
+		body, n = b, n+int64(len(b))
+		got := castagnoli(b)
+		switch {
+		case err != nil:
+			return 0, fmt.Errorf("get object %q: %w", o.key, err)
+		case int64(len(b)) != o.bytes:
+			return got, damaged(o.key, "%d bytes, not %d", len(b), o.bytes)
+		case got != o.crc:
+			return got, damaged(o.key, "checksum %08x, should be %08x", got, o.crc)
+		}
+		return got, nil
+	})
+	return body, n, err
 }
 
 // attach makes the tables part of the database, layer by layer. The snapshots' key groups are disjoint, so that their
