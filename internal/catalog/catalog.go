@@ -10,6 +10,7 @@ import (
 	"statebench.dev/bench/backend"
 	"statebench.dev/bench/backend/changelog"
 	"statebench.dev/bench/backend/heap"
+	"statebench.dev/bench/backend/lsm"
 	"statebench.dev/bench/faults"
 	"statebench.dev/bench/internal/history"
 	"statebench.dev/bench/internal/plan"
@@ -53,6 +54,9 @@ func Backends() registry.Table[run.BackendConstructor] {
 	return registry.NewTable("backend",
 		registry.Entry[run.BackendConstructor]{Name: "heap", About: "working state in memory, full snapshots", New: func(b plan.Backend, seed uint64) (backend.Factory, error) {
 			return around(b, heap.New(heap.Options{}))
+		}},
+		registry.Entry[run.BackendConstructor]{Name: "lsm", About: "working state in a log-structured merge tree on local disk, incremental snapshots", New: func(b plan.Backend, _ uint64) (backend.Factory, error) {
+			return around(b, lsm.New(lsm.Options{}))
 		}},
 	)
 }
