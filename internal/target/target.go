@@ -77,7 +77,7 @@ type Capabilities struct {
 	KillWorker, FailTask, StoreFaults, Rescale bool
 	// StoreServer: there is a server behind the store that can be paused, stopped, killed and started.
 	StoreServer bool
-	Workers                                    int
+	Workers     int
 }
 
 // Lag is the source lag of a cluster.
