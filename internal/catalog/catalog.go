@@ -12,7 +12,6 @@ import (
 	"statebench.dev/bench/backend/heap"
 	"statebench.dev/bench/backend/lsm"
 	"statebench.dev/bench/faults"
-	"statebench.dev/bench/internal/history"
 	"statebench.dev/bench/internal/plan"
 	"statebench.dev/bench/internal/registry"
 	"statebench.dev/bench/internal/run"
@@ -82,7 +81,7 @@ func Checks() []validate.Check { return validate.All() }
 func Charts() []string { return report.Charts() }
 
 // Events are the kinds of events that a trigger can name.
-func Events() []history.Kind { return history.Kinds() }
+func Events() []string { return scenario.Events() }
 
 // Stores are the forms in which a store can be named.
 func Stores() registry.Table[string] {

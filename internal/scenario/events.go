@@ -1,13 +1,23 @@
 package scenario
 
-import "statebench.dev/bench/internal/history"
+import (
+	"slices"
 
-// triggerEvents lists the events that a trigger may name.
-func triggerEvents() []string {
+	"statebench.dev/bench/internal/failpoint"
+	"statebench.dev/bench/internal/history"
+)
+
+// Events lists the events that a trigger may name, the points of checkpoint stages and of the log included.
+func Events() []string {
 	kinds := history.Kinds()
 	out := make([]string, len(kinds))
 	for i, k := range kinds {
 		out[i] = string(k)
+	}
+	for _, p := range slices.Concat(failpoint.Points(), failpoint.StoragePoints()) {
+		if !slices.Contains(out, p) {
+			out = append(out, p)
+		}
 	}
 	return out
 }

@@ -242,8 +242,8 @@ func (l *loader) eventTrigger(at object, t *plan.Trigger, p *Phase, s *Scenario,
 		return
 	}
 	place := l.places[join(at.path, "event")]
-	if !slices.Contains(triggerEvents(), t.Event) {
-		l.fail(place, "%s (bench list events)", &registry.UnknownError{What: "event", Name: t.Event, Nearest: registry.Nearest(t.Event, triggerEvents())})
+	if !slices.Contains(Events(), t.Event) {
+		l.fail(place, "%s (bench list events)", &registry.UnknownError{What: "event", Name: t.Event, Nearest: registry.Nearest(t.Event, Events())})
 		return
 	}
 	if !logOnly(t.Event) {
