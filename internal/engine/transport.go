@@ -216,7 +216,7 @@ func (e *Endpoint) accept(ctx context.Context, m Message) bool {
 	switch {
 	case m.sender != nil && m.sender != e && m.sender.gone() && !e.t.zombies():
 		e.t.drop(ctx, m, DroppedGone)
-	case m.Term < e.term.Load() && !announces, m.Attempt != 0 && m.Attempt < e.attempt.Load() && !e.t.zombies():
+	case m.Term < e.term.Load() && !announces && m.sender != e, m.Attempt != 0 && m.Attempt < e.attempt.Load() && !e.t.zombies():
 		e.t.drop(ctx, m, DroppedFenced)
 	default:
 		// A leader that hears of a later term must not speak in its name: it steps down.

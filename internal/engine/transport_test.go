@@ -88,3 +88,17 @@ func TestNothingOfADeadWorkerArrives(t *testing.T) {
 		})
 	}
 }
+
+// A request that was made before the leader had its term, such as to stop, reached the loop after it and was dropped: who
+// had asked waited for ever.
+func TestWhatAnActorPostsToItselfOutlivesItsTakeover(t *testing.T) {
+	simulate(t, 1, func(ctx context.Context, w world.World) {
+		tr, dropped := wire(w, nil)
+		lead := tr.Attach("coordinator-0", nil, 1)
+		lead.Post(ctx, 0, "stop")
+		lead.Fence(1, 0)
+		if got := bodies(ctx, lead); !slices.Equal(got, []any{"stop"}) || len(*dropped) > 0 {
+			t.Errorf("got %v, dropped %v", got, *dropped)
+		}
+	})
+}
