@@ -44,7 +44,7 @@ var excuses = []excuse{ // read-only: a table of rule 7
 	{"backend/store/provision", []string{kindAll}, "opens what the real machine has"},
 	{"backend/store/provision/minio", []string{kindAll}, "drives the container engine of the real machine, part of it in a process of its own"},
 	{"backend/store", []string{kindLock}, "store mem serves many processes and gives up its lock before it returns"},
-	{"backend/lsm", []string{kindAll}, "the embedded database has threads of its own; simulated arms take the heap"},
+	{"backend/lsm", []string{kindAll}, "the embedded database has threads of its own; in simulation they are off, and all its work is done inside the calls (docs/lsm.md)"},
 	{"internal/history", []string{kindLock}, "the recorder orders events of many processes and calls observers under its lock, which must not park"},
 	{"internal/results", []string{kindLock, kindFiles, kindProcess}, "what a run leaves is files of the real machine in both worlds; writing them takes no virtual time"},
 	{"internal/validate", []string{kindFiles}, "it reads what a run left, once its world has ended"},
