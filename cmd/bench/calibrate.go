@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -54,6 +55,9 @@ func (c *calibration) run(ctx context.Context, stdout, stderr io.Writer) error {
 		return usage("--store says what to measure: mem, dir:PATH or embedded")
 	case c.requests < 10 || c.requests > 2000:
 		return usage("--requests must be 10 to 2000, is %d", c.requests)
+	}
+	if kind, _, _ := strings.Cut(c.spec, ":"); kind != provision.KindMem && kind != provision.KindDir && kind != provision.KindEmbedded {
+		return usage("--store: what lies on this machine can be measured: mem, dir:PATH or embedded, not %q", c.spec)
 	}
 	if err := provision.Check(world.NewReal(0), c.spec); err != nil {
 		return usage("--store: %v", err)
