@@ -100,7 +100,7 @@ func (r *run) phase(ctx context.Context, ph plan.Phase, goal int64) error {
 	case ph.For > 0:
 		err = r.hold(ctx, time.Duration(ph.For))
 	case ph.Records > 0:
-		err = r.until(ctx, world.Never, func() bool { return r.engine.Progress().Emitted() >= goal })
+		err = r.reach(ctx, goal)
 	case ph.Until == plan.UntilRecovered:
 		err = r.heal(ctx, time.Duration(ph.Within))
 	case ph.Until == plan.UntilDrained:
@@ -111,6 +111,28 @@ func (r *run) phase(ctx context.Context, ph plan.Phase, goal int64) error {
 	}
 	r.record(ctx, history.Event{Kind: history.PhaseEnd, Actor: "run", Phase: ph.Name, Records: r.engine.Progress().Emitted()})
 	return nil
+}
+
+// patience is how long a job may get nowhere before the run gives up on it: longer than any outage worth planning.
+const patience = 5 * time.Minute
+
+// reach waits until the sources have emitted goal records. A job that neither emits nor completes a checkpoint for
+// very long restarts again and again, and would do so for ever.
+func (r *run) reach(ctx context.Context, goal int64) error {
+	emitted, completed, at := int64(-1), uint64(0), r.now()
+	err := r.until(ctx, world.Never, func() bool {
+		n, c := r.engine.Progress().Emitted(), r.engine.Status().LastCompleted
+		if n != emitted || c != completed {
+			emitted, completed, at = n, c, r.now()
+		}
+		return n >= goal || r.now()-at > patience
+	})
+	if err == nil && emitted < goal {
+		s := r.engine.Status()
+		return fmt.Errorf("the job has got nowhere for %v: %d of %d records emitted, newest checkpoint %d, attempt %d is %s",
+			patience, emitted, goal, completed, s.Attempt, s.State)
+	}
+	return err
 }
 
 // hold waits for d while the job lives.
