@@ -64,7 +64,7 @@ func (f *sourceFlags) load(cmd *cobra.Command, args []string) (planned, error) {
 	if len(args) != 1 {
 		return planned{}, usage("`bench %s` takes one scenario file, got %d; for example: bench %s scenarios/side-by-side.yaml", cmd.Name(), len(args), cmd.Name())
 	}
-	src, err := os.ReadFile(args[0])
+	src, err := scenario.ReadFile(args[0])
 	if err != nil {
 		return planned{}, usage("read scenario: %v", err)
 	}

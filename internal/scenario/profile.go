@@ -3,7 +3,6 @@ package scenario
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -90,7 +89,11 @@ func (l *loader) named(s *Scenario, name string, fail func(format string, args .
 
 // profileFile reads a profile from a file.
 func (l *loader) profileFile(s *Scenario, path string, fail func(format string, args ...any)) {
-	src, err := os.ReadFile(path)
+	var src []byte
+	f, err := openRegular(path)
+	if err == nil {
+		src, err = readAll(f, path)
+	}
 	if err != nil {
 		fail("profile cannot be read: %v", err)
 		return

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -311,7 +310,7 @@ func (l *loader) input(s *Scenario, path string) (plan.Input, error) {
 	if err != nil {
 		return in, fmt.Errorf("file %q does not exist in %s", path, s.Folder())
 	}
-	f, err := os.Open(found)
+	f, err := openRegular(found)
 	if err != nil {
 		return in, fmt.Errorf("file %q cannot be read: %w", path, err)
 	}
