@@ -150,8 +150,12 @@ func (t *recoveryTable) close() error {
 		}
 		if r.output {
 			// a subtask may reach its first output while a slower one restores: the segments then end with the restore
-			t5 := max(r.t5, r.t4)
-			row.FirstOutput, row.Outage = results.Some(millis(t5-r.t4)), results.Some(millis(t5-r.t0))
+			restored := r.t4
+			if !r.begun {
+				restored = r.t1 // no checkpoint to restore: what follows the detection is one segment
+			}
+			t5 := max(r.t5, restored)
+			row.FirstOutput, row.Outage = results.Some(millis(t5-restored)), results.Some(millis(t5-r.t0))
 			if r.caughtUp {
 				row.Recovery = results.Some(millis(max(r.t6, t5) - r.t0))
 			}
