@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 )
 
 // Read reads a stored plan. It is strict: an unknown field, a missing or another schema version, anything behind the
@@ -55,6 +56,8 @@ func (p *Plan) Validate() error {
 	e.add(p.Schema != Version, "schema is %d, this program reads %d", p.Schema, Version)
 	e.add(p.Scenario == "", "scenario has no name")
 	e.add(p.Arm == "", "arm has no name")
+	e.add(!folderName(p.Scenario), "scenario %q must be the name of a folder: results lie there", p.Scenario)
+	e.add(!folderName(p.Arm), "arm %q must be the name of a folder: results lie there", p.Arm)
 	e.add(p.Rep < 1, "rep must be at least 1, is %d", p.Rep)
 	e.add(p.World != "real" && p.World != "sim", "world must be real or sim, is %q", p.World)
 	e.add(p.Store.Kind == "", "store has no kind")
@@ -73,11 +76,17 @@ func (p *Plan) Validate() error {
 	return errors.Join(e...)
 }
 
+// maxWorkers bounds workers, their slots and cores, as in a scenario: all are made when the run begins.
+const maxWorkers = 1000
+
+// folderName tells whether a name that is not empty leads to no other folder.
+func folderName(s string) bool { return !strings.ContainsAny(s, "/\\\x00") && s != "." && s != ".." }
+
 func (p *Plan) validateJob(e *problems) {
 	w, j, c := p.Workers, p.Job, p.Job.Checkpoint
-	e.add(w.Count < 1, "workers.count must be at least 1, is %d", w.Count)
-	e.add(w.Slots < 1, "workers.slots must be at least 1, is %d", w.Slots)
-	e.add(w.Cores < 1, "workers.cores must be at least 1, is %d", w.Cores)
+	e.add(w.Count < 1 || w.Count > maxWorkers, "workers.count must be 1 to %d, is %d", maxWorkers, w.Count)
+	e.add(w.Slots < 1 || w.Slots > maxWorkers, "workers.slots must be 1 to %d, is %d", maxWorkers, w.Slots)
+	e.add(w.Cores < 1 || w.Cores > maxWorkers, "workers.cores must be 1 to %d, is %d", maxWorkers, w.Cores)
 	e.add(w.HeartbeatEvery <= 0 || w.HeartbeatTimeout <= w.HeartbeatEvery,
 		"heartbeat timeout %s must be longer than every %s, which must be positive", w.HeartbeatTimeout, w.HeartbeatEvery)
 	e.add(j.MaxParallelism < 1 || j.MaxParallelism > 1<<15, "maxParallelism must be 1 to 32768, is %d", j.MaxParallelism)

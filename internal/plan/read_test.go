@@ -100,3 +100,18 @@ func TestValidateReportsEveryProblem(t *testing.T) {
 		}
 	}
 }
+
+// TestNamesStayInsideTheResults checks that a plan edited by hand neither writes elsewhere nor fills the memory.
+func TestNamesStayInsideTheResults(t *testing.T) {
+	for want, edit := range map[string]func(*Plan){
+		`scenario "../x" must be the name of a folder`: func(p *Plan) { p.Scenario = "../x" },
+		`arm ".." must be the name of a folder`:        func(p *Plan) { p.Arm = ".." },
+		"workers.count must be 1 to 1000":              func(p *Plan) { p.Workers.Count = 1 << 40 },
+	} {
+		p := good()
+		edit(&p)
+		if err := p.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
