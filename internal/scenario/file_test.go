@@ -43,3 +43,11 @@ func TestOddFiles(t *testing.T) {
 		t.Errorf("openRegular of a socket: %v", err)
 	}
 }
+
+// TestTooLargeACountNamesTheUpperEnd checks that a number above a limit is not said to be below one.
+func TestTooLargeACountNamesTheUpperEnd(t *testing.T) {
+	_, problems := Load("x.yaml", []byte("phases:\n  - {name: a, records: 9223372036854775807}\n"), testTables(), Overrides{})
+	if text := Format(problems); !strings.Contains(text, "records must be at most 9,007,199,254,740,992") {
+		t.Errorf("got %s", text)
+	}
+}

@@ -118,6 +118,7 @@ func TestWrongFlagsAreReportedWithTheirNames(t *testing.T) {
 		{Overrides{Profile: "testdata/none.yaml"}, "--profile  profile cannot be read: open testdata/none.yaml: no such file or directory"},
 		{Overrides{Arms: []string{"of"}}, `--arm  arm "of" does not exist; did you mean "off"?`},
 		{Overrides{Reps: -1}, "--reps  must be at least 1, is -1"},
+		{Overrides{Reps: 99_999_999_999}, "--reps  must be at most 10,000, is 99,999,999,999"},
 	} {
 		_, problems := Load("testdata/good/full.yaml", mustRead(t, "testdata/good/full.yaml"), testTables(), c.o)
 		if len(problems) != 1 || problems[0].Error() != c.want {

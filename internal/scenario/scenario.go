@@ -177,6 +177,8 @@ func (l *loader) head(root object, s *Scenario) {
 	switch s.Reps = 1; {
 	case l.over.Reps < 0:
 		l.flag("--reps", "must be at least 1, is %d", l.over.Reps)
+	case l.over.Reps > maxReps:
+		l.flag("--reps", "must be at most %s, is %s", grouped(maxReps), grouped(int64(l.over.Reps)))
 	case l.over.Reps > 0:
 		s.Reps = l.over.Reps
 	}

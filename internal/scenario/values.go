@@ -180,6 +180,9 @@ func whole[T int | int64](lo, hi T) func(l *loader, f field) (T, error) {
 		if !ok {
 			return 0, fmt.Errorf("%s must be a whole number in decimal digits, is %q", f.key, s)
 		}
+		if n > int64(hi) && int64(hi) >= maxCount {
+			return 0, fmt.Errorf("%s must be at most %s, is %s", f.key, grouped(int64(hi)), grouped(n))
+		}
 		if n < int64(lo) || n > int64(hi) {
 			return 0, fmt.Errorf("%s must be %s, is %s", f.key, bounds(int64(lo), int64(hi)), grouped(n))
 		}
@@ -189,6 +192,9 @@ func whole[T int | int64](lo, hi T) func(l *loader, f field) (T, error) {
 
 // maxCount is the upper end of numbers that have no natural one.
 const maxCount = 1 << 53
+
+// maxReps bounds repetitions: all plans are made before the first run.
+const maxReps = 10_000
 
 func bounds(lo, hi int64) string {
 	if hi >= maxCount {
