@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"runtime"
 	"strings"
 	"time"
@@ -109,6 +110,9 @@ func (f *sourceFlags) stored(cmd *cobra.Command, args []string) (planned, error)
 	if err != nil {
 		return planned{}, usage("%s: %v", f.planFile, err)
 	}
+	if err := checksExist(p); err != nil {
+		return planned{}, usage("%s: %v", f.planFile, err)
+	}
 	if f.overrides.Store != "" {
 		if p.Simulated() {
 			return planned{}, usage("--store cannot be combined with a plan of the simulated world, which runs on mem")
@@ -129,6 +133,17 @@ func (f *sourceFlags) stored(cmd *cobra.Command, args []string) (planned, error)
 		return planned{}, err
 	}
 	return planned{plans: []plan.Plan{p}, resolved: resolved, name: p.Scenario, about: p.About}, nil
+}
+
+// checksExist refuses a plan with a check that nothing judges: a run without it would pass for the lack of it.
+func checksExist(p plan.Plan) error {
+	known := catalog.Scenario().Checks
+	for _, id := range p.Verify.Checks {
+		if !slices.Contains(known, id) {
+			return fmt.Errorf("plan: check %q does not exist; `bench list checks` names them", id)
+		}
+	}
+	return nil
 }
 
 func drawSeed() (uint64, error) {
