@@ -140,10 +140,10 @@ func TestWorkloadsAgreeWithTheirModels(t *testing.T) {
 			for _, at := range []wanted{{world: "sim", parallelism: 1}, {world: "sim", parallelism: 3}, {world: "real", parallelism: 3}} {
 				at.workload, at.backend, at.records = w.Name, b, 3_000
 				t.Run(fmt.Sprintf("%s/%s/%s/%d", w.Name, b, at.world, at.parallelism), func(t *testing.T) {
+					if testing.Short() && (at.world == "real" || at.parallelism == 1) {
+						t.Skip("one of each is enough here")
+					}
 					if at.world == "real" {
-						if testing.Short() {
-							t.Skip("the real world takes seconds")
-						}
 						t.Parallel()
 					}
 					at.runs(t)
@@ -163,6 +163,9 @@ func TestFaultsHitAndHeal(t *testing.T) {
 		}
 		for _, b := range Backends().Names() {
 			t.Run(f.Name+"/"+b, func(t *testing.T) {
+				if testing.Short() && b != "heap" {
+					t.Skip("an embedded database is very slow under the race detector")
+				}
 				w := wanted{workload: workload, world: "sim", fault: f.Name, backend: b, parallelism: 3, records: 12_000}
 				first, second := w.runs(t), w.runs(t)
 				if first.Digest == "" || first.Digest != second.Digest {
