@@ -17,6 +17,7 @@ import (
 	"statebench.dev/bench/backend/store"
 	"statebench.dev/bench/backend/store/embedded"
 	"statebench.dev/bench/backend/store/provision"
+	"statebench.dev/bench/faults"
 	"statebench.dev/bench/internal/catalog"
 	"statebench.dev/bench/internal/plan"
 	"statebench.dev/bench/internal/results"
@@ -110,8 +111,8 @@ func (f *sourceFlags) stored(cmd *cobra.Command, args []string) (planned, error)
 	if err != nil {
 		return planned{}, usage("%s: %v", f.planFile, err)
 	}
-	if err := checksExist(p); err != nil {
-		return planned{}, usage("%s: %v", f.planFile, err)
+	if err := namesExist(p); err != nil {
+		return planned{}, usage("%s: plan: %v", f.planFile, err)
 	}
 	if f.overrides.Store != "" {
 		if p.Simulated() {
@@ -135,15 +136,36 @@ func (f *sourceFlags) stored(cmd *cobra.Command, args []string) (planned, error)
 	return planned{plans: []plan.Plan{p}, resolved: resolved, name: p.Scenario, about: p.About}, nil
 }
 
-// checksExist refuses a plan with a check that nothing judges: a run without it would pass for the lack of it.
-func checksExist(p plan.Plan) error {
+// namesExist refuses a plan that names what there is not, or gives it options that it does not take: such a run could
+// not begin, or would pass for the lack of a check.
+func namesExist(p plan.Plan) error {
+	var errs []error
 	known := catalog.Scenario().Checks
 	for _, id := range p.Verify.Checks {
 		if !slices.Contains(known, id) {
-			return fmt.Errorf("plan: check %q does not exist; `bench list checks` names them", id)
+			errs = append(errs, fmt.Errorf("check %q does not exist; `bench list checks` names them", id))
 		}
 	}
-	return nil
+	w, err := catalog.Workloads().Find(p.Workload.Name)
+	if err == nil {
+		_, err = w.New.Resolve(p.Workload.Options)
+	}
+	if err != nil {
+		errs = append(errs, fmt.Errorf("workload: %w", err))
+	}
+	if _, err := catalog.Backends().Find(p.Backend.Name); err != nil {
+		errs = append(errs, err)
+	}
+	for _, f := range p.Faults {
+		kind, err := catalog.Faults().Find(f.Kind)
+		if err == nil {
+			_, err = kind.New(faults.Spec{ID: f.ID, Where: f.Where, With: f.With})
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("fault %s: %w", f.ID, err))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func drawSeed() (uint64, error) {
