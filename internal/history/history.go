@@ -55,14 +55,12 @@ const (
 	MaterializationConfirmed   Kind = "materialization-confirmed"  // a completed checkpoint contains it
 	MaterializationFailed      Kind = "materialization-failed"     // Error
 
-	StorePutBegin       Kind = "store-put-begin" // for triggers only, never stored: their record is the object trace
-	StorePutEnd         Kind = "store-put-end"
-	StoreGetBegin       Kind = "store-get-begin"
-	StoreGetEnd         Kind = "store-get-end"
-	StoreDeleteBegin    Kind = "store-delete-begin"
-	StoreDeleteEnd      Kind = "store-delete-end"
-	StoreMultipartBegin Kind = "store-multipart-begin"
-	StoreMultipartEnd   Kind = "store-multipart-end"
+	StorePutBegin    Kind = "store-put-begin" // for triggers only, never stored: their record is the object trace
+	StorePutEnd      Kind = "store-put-end"
+	StoreGetBegin    Kind = "store-get-begin"
+	StoreGetEnd      Kind = "store-get-end"
+	StoreDeleteBegin Kind = "store-delete-begin"
+	StoreDeleteEnd   Kind = "store-delete-end"
 
 	RestoreBegin    Kind = "restore-begin"    // per subtask; Checkpoint; Ranges: the key groups it will own
 	RestoreLoaded   Kind = "restore-loaded"   // per subtask; Dur: base; Bytes

@@ -174,7 +174,7 @@ func (r *Recorder) Digest() string {
 // TriggerOnly tells whether events of the kind exist for triggers only and are never stored.
 func (k Kind) TriggerOnly() bool {
 	switch k {
-	case StorePutBegin, StorePutEnd, StoreGetBegin, StoreGetEnd, StoreDeleteBegin, StoreDeleteEnd, StoreMultipartBegin, StoreMultipartEnd:
+	case StorePutBegin, StorePutEnd, StoreGetBegin, StoreGetEnd, StoreDeleteBegin, StoreDeleteEnd:
 		return true
 	}
 	return false
@@ -189,7 +189,7 @@ func Kinds() []Kind {
 		CheckpointCompleted, CheckpointAborted, CheckpointSubsumed,
 		LogFlushBegin, LogFlushEnd, LogTruncated,
 		MaterializationBegin, MaterializationUploadBegin, MaterializationUploadEnd, MaterializationConfirmed, MaterializationFailed,
-		StorePutBegin, StorePutEnd, StoreGetBegin, StoreGetEnd, StoreDeleteBegin, StoreDeleteEnd, StoreMultipartBegin, StoreMultipartEnd,
+		StorePutBegin, StorePutEnd, StoreGetBegin, StoreGetEnd, StoreDeleteBegin, StoreDeleteEnd,
 		RestoreBegin, RestoreLoaded, RestoreReplayed, RestoreDone, SourceStarted, RescaleBegin, RescaleDone,
 		WorkerUp, WorkerDown, CoordinatorUp, CoordinatorDown, CoordinatorTakeover, FaultArmed, FaultHit, FaultHealed, CleanUp,
 	}
