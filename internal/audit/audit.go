@@ -139,18 +139,14 @@ func coordinatorLog(ctx context.Context, e Env) ([]retained, error) {
 // one writes the lines of one retained checkpoint.
 func one(ctx context.Context, e Env, r retained) error {
 	line := results.RestoreLine{MetaKey: r.Key, Objects: []checkpoint.ObjectUse{}}
-	body, err := e.Bucket.Get(ctx, r.Key)
-	var m *checkpoint.Metadata
-	if err == nil {
-		m, err = checkpoint.Decode(body)
-	}
+	done, err := checkpoint.Fetch(ctx, e.World, e.Bucket, r.Key)
 	if err != nil {
-		line.Error = fmt.Sprintf("metadata %s: %v", r.Key, err)
+		line.Error = err.Error()
 		return e.States(results.StateLine{Checkpoint: r.ID, Restore: &line})
 	}
+	m := done.Metadata
 	line.Parallelism, line.Positions = m.Parallelism, positions(e.Job, m)
-	line.Objects = append(line.Objects, checkpoint.ObjectUse{Key: r.Key, Bytes: int64(len(body)), CRC32C: store.CRC32C(body)})
-	line.Objects = append(line.Objects, named(m)...)
+	line.Objects = append(append(line.Objects, done.Object), m.Objects()...)
 	if err := e.Model.Advance(line.Positions); err != nil {
 		line.Error = fmt.Sprintf("the model cannot follow to positions %v: %v", line.Positions, err)
 		return e.States(results.StateLine{Checkpoint: r.ID, Restore: &line})
@@ -190,27 +186,6 @@ func positions(job *graph.Job, m *checkpoint.Metadata) []int64 {
 		}
 	}
 	return at
-}
-
-// named lists the distinct objects that a checkpoint's handles name, in order of key.
-func named(m *checkpoint.Metadata) []checkpoint.ObjectUse {
-	seen := map[string]checkpoint.ObjectUse{}
-	for _, s := range m.Subtasks {
-		if s.Keyed == nil {
-			continue
-		}
-		for _, refs := range [][]backend.ObjectRef{s.Keyed.Base, s.Keyed.Delta} {
-			for _, r := range refs {
-				seen[r.Key] = checkpoint.ObjectUse{Key: r.Key, Bytes: r.Bytes, CRC32C: r.CRC32C}
-			}
-		}
-	}
-	var all []checkpoint.ObjectUse
-	for _, o := range seen { // order-free: sorted below
-		all = append(all, o)
-	}
-	sort.Slice(all, func(i, j int) bool { return all[i].Key < all[j].Key })
-	return all
 }
 
 // restore opens every subtask's keyed state, one after the other, and digests each of its groups.
