@@ -9,7 +9,7 @@ import (
 	"statebench.dev/bench/internal/results"
 )
 
-// phaseOf knows whether a phase counts in statistics.
+// phaseInfo is the phase under way, and whether statistics leave it out.
 type phaseInfo struct {
 	name    string
 	discard bool

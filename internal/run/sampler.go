@@ -3,7 +3,6 @@ package run
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -24,7 +23,7 @@ const (
 // sampler writes series.csv, finds the moment at which the job has caught up, and looks for interruptions.
 type sampler struct {
 	r       *run
-	last    map[string]engine.SubtaskMetrics // by subtask and attempt
+	last    engine.Metrics
 	lastAt  time.Duration
 	emitted int64
 	phase   atomic.Value    // string
@@ -93,10 +92,10 @@ func (s *sampler) sample(ctx context.Context, at time.Duration) {
 		Parallelism: status.Parallelism, State: status.State,
 		Arm: s.r.plan.Arm, World: s.r.plan.World, Profile: s.r.plan.Store.Profile,
 	}
-	s.shares(&row, m)
+	row.Busy, row.Backpress, row.Idle, row.LogBlocked = m.Shares(s.last)
 	s.process.fill(&row)
 	_ = s.r.series.Append(row) // the error is kept for Close
-	s.lastAt, s.emitted = at, emitted
+	s.last, s.lastAt, s.emitted = m, at, emitted
 	s.catchUp(ctx, at, lag, status.State, status.Attempt)
 	if s.r.o.Tick != nil {
 		t := Tick{At: at, Phase: row.Phase, Emitted: emitted, Lag: lag, Completed: status.LastCompleted, State: status.State}
@@ -110,27 +109,6 @@ func (s *sampler) sample(ctx context.Context, at time.Duration) {
 func quantile(l engine.Latencies, q float64) results.Opt {
 	ms, ok := l.Quantile(q)
 	return results.Opt{Value: ms, Set: ok}
-}
-
-// shares fills in how the subtasks spent their time since the last sample, the mean over those that ran through it.
-func (s *sampler) shares(row *results.SeriesRow, m engine.Metrics) {
-	now := make(map[string]engine.SubtaskMetrics, len(m.Subtasks))
-	var busy, blocked, idle, logBlocked time.Duration
-	for _, x := range m.Subtasks {
-		key := fmt.Sprintf("%d/%s", x.Attempt, x.Subtask)
-		now[key] = x
-		if was, ok := s.last[key]; ok {
-			busy += x.Busy - was.Busy
-			blocked += x.Backpressured - was.Backpressured
-			idle += x.Idle - was.Idle
-			logBlocked += x.Throttled - was.Throttled
-		}
-	}
-	s.last = now
-	if all := (busy + blocked + idle + logBlocked).Seconds(); all > 0 {
-		row.Busy, row.Backpress = busy.Seconds()/all, blocked.Seconds()/all
-		row.Idle, row.LogBlocked = idle.Seconds()/all, logBlocked.Seconds()/all
-	}
 }
 
 // catchUp finds the moment from which the lag stays at its level from before the failure. The first attempt of a run has
