@@ -2,7 +2,6 @@ package workloads
 
 import (
 	"encoding/binary"
-	"fmt"
 	"math"
 
 	"statebench.dev/bench/internal/canon"
@@ -61,15 +60,10 @@ func newCounterModel(g *generator, shape counterShape) *counterModel {
 
 // Advance implements Model.
 func (m *counterModel) Advance(positions []int64) error {
-	if len(positions) != len(m.parts) {
-		return fmt.Errorf("%d positions for %d partitions", len(positions), len(m.parts))
-	}
-	watermark := int64(math.MaxInt64)
-	for p, to := range positions {
-		if limit := m.g.partitions[p].limit; to < m.parts[p].next || to > limit {
-			return fmt.Errorf("position %d of partition %d is not from %d to %d", to, p, m.parts[p].next, limit)
-		}
-		watermark = min(watermark, m.g.watermark(p, to))
+	watermark, err := watermarkAt(positions, len(m.parts),
+		func(p int) (next, limit int64) { return m.parts[p].next, m.g.partitions[p].limit }, m.g.watermark)
+	if err != nil {
+		return err
 	}
 	if watermark < math.MaxInt64 { // else no partition has a record
 		m.watermark = watermark

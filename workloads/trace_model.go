@@ -95,18 +95,17 @@ func (m *traceModel) Advance(positions []int64) error {
 		}
 		m.parts = parts
 	}
-	if len(positions) != len(m.parts) {
-		return fmt.Errorf("%d positions for %d partitions", len(positions), len(m.parts))
-	}
-	watermark := int64(math.MaxInt64)
-	for p, to := range positions {
-		part := &m.parts[p]
-		if to < part.next || to > part.limit {
-			return fmt.Errorf("position %d of partition %d is not from %d to %d", to, p, part.next, part.limit)
-		}
-		if part.limit > 0 { // a partition without a record holds nothing back
-			watermark = min(watermark, part.rows[min(to, int64(len(part.rows))-1)].at)
-		}
+	watermark, err := watermarkAt(positions, len(m.parts),
+		func(p int) (next, limit int64) { return m.parts[p].next, m.parts[p].limit },
+		func(p int, to int64) int64 {
+			part := &m.parts[p]
+			if part.limit == 0 {
+				return math.MaxInt64 // a partition without a record holds nothing back
+			}
+			return part.rows[min(to, int64(len(part.rows))-1)].at
+		})
+	if err != nil {
+		return err
 	}
 	if watermark < math.MaxInt64 {
 		m.watermark = watermark

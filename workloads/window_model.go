@@ -2,7 +2,6 @@ package workloads
 
 import (
 	"encoding/binary"
-	"fmt"
 	"math"
 	"slices"
 
@@ -66,15 +65,10 @@ func newWindowModel(in *disordered, shape windowShape) *windowModel {
 
 // Advance implements Model.
 func (m *windowModel) Advance(positions []int64) error {
-	if len(positions) != len(m.parts) {
-		return fmt.Errorf("%d positions for %d partitions", len(positions), len(m.parts))
-	}
-	watermark := int64(math.MaxInt64)
-	for p, to := range positions {
-		if limit := m.in.partitions[p].limit; to < m.parts[p].next || to > limit {
-			return fmt.Errorf("position %d of partition %d is not from %d to %d", to, p, m.parts[p].next, limit)
-		}
-		watermark = min(watermark, m.in.watermark(p, to))
+	watermark, err := watermarkAt(positions, len(m.parts),
+		func(p int) (next, limit int64) { return m.parts[p].next, m.in.partitions[p].limit }, m.in.watermark)
+	if err != nil {
+		return err
 	}
 	if watermark < math.MaxInt64 { // else no partition has a record
 		m.watermark = watermark
