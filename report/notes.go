@@ -174,7 +174,8 @@ func compare(t *table) (all []comparison) {
 	return all
 }
 
-// sentence puts a comparison into words.
+// sentence puts a comparison into words. It claims no more than that the figures were seen: nothing tells yet what a
+// repetition would give.
 func (c comparison) sentence(base string) string {
 	part := func(word string, what []string) string {
 		if len(what) == 0 {
@@ -194,7 +195,7 @@ func (c comparison) sentence(base string) string {
 	if len(parts) == 0 {
 		return fmt.Sprintf("%s against %s: no figure differs by more than 5 %%", c.arm.name, base)
 	}
-	return fmt.Sprintf("%s against %s: %s", c.arm.name, base, strings.Join(parts, " · "))
+	return fmt.Sprintf("%s against %s, as seen and not tested: %s", c.arm.name, base, strings.Join(parts, " · "))
 }
 
 // tally counts verdicts over all runs.
