@@ -22,6 +22,8 @@ const (
 	Forward Exchange = iota + 1
 	// Hash sends each record to the subtask that owns its key's group.
 	Hash
+	// Broadcast sends each record to every subtask.
+	Broadcast
 )
 
 // Record is one element of a stream. Its byte slices are borrowed from the buffer it travels in: an operator that

@@ -34,6 +34,20 @@ type Plan struct {
 	Verify   Verify    `json:"verify"`
 	Charts   []string  `json:"charts"`
 	Inputs   []Input   `json:"inputs"`
+	// Expect are absolute statements on the figures of this run; the run misses its expectations when one does not hold.
+	Expect []Expectation `json:"expect,omitempty"`
+	// MaxResults is how many bytes the run's files may reach: then it ends early, says so, and is inconclusive. 0: 4 GiB.
+	MaxResults int64 `json:"maxResults,omitempty"`
+}
+
+// Expectation is one absolute statement: a metric of a phase, an operator and a value.
+type Expectation struct {
+	Phase  string  `json:"phase"`
+	Metric string  `json:"metric"`         // a name of bench list metrics
+	Op     string  `json:"op"`             // <, <=, >, >=, ==
+	Value  float64 `json:"value"`          // in the unit of the metric
+	Text   string  `json:"text"`           // as the scenario has it, "< 1s"
+	Unset  bool    `json:"unset,omitzero"` // holds where the metric has no samples; without it, no samples are a miss
 }
 
 // Duration is written as text ("250ms") in JSON and YAML.
@@ -44,6 +58,14 @@ type Store struct {
 	Kind    string  `json:"kind"`    // mem, dir:PATH, embedded
 	Profile string  `json:"profile"` // its name: local adds nothing, of any other one Model holds the figures
 	Model   Profile `json:"model,omitzero"`
+	Image   string  `json:"image,omitempty"` // of a container store: the image's digest reference; empty: the one built here
+	Limits  Limits  `json:"limits,omitzero"` // of a container store; zero: its defaults
+}
+
+// Limits bound a container; 0 leaves the store's default.
+type Limits struct {
+	CPUs   float64 `json:"cpus,omitempty"`
+	Memory int64   `json:"memory,omitempty"` // bytes
 }
 
 // Workers are the killable units.
@@ -60,11 +82,35 @@ type Job struct {
 	Parallelism    int        `json:"parallelism"`
 	MaxParallelism int        `json:"maxParallelism"`
 	Checkpoint     Checkpoint `json:"checkpoint"`
-	RestartDelay   Duration   `json:"restartDelay"`
+	RestartDelay   Duration   `json:"restartDelay"` // between a failure and the next attempt; the first one of exponential-delay
+	Restart        Restart    `json:"restart,omitzero"`
 	BufferRecords  int        `json:"bufferRecords"` // records a buffer holds at most
 	Credits        int        `json:"credits"`       // buffers a channel holds at most
 	FlushEvery     Duration   `json:"flushEvery"`    // how long a partly filled buffer waits at most
 }
+
+// Restart says when a failed job is started again and when it is given up, as Flink's restart strategies do.
+type Restart struct {
+	Strategy string `json:"strategy,omitempty"` // fixed-delay, exponential-delay, failure-rate, none; empty: fixed-delay
+	// Attempts are the restarts that fixed-delay and exponential-delay allow; 0: any number. A rescale is none.
+	Attempts int `json:"attempts,omitempty"`
+	// Failures are allowed within each stretch of Within by failure-rate.
+	Failures int      `json:"failures,omitempty"`
+	Within   Duration `json:"within,omitempty"`
+	// MaxDelay, Multiplier, Jitter (a share) and ResetAfter (time without a failure) belong to exponential-delay.
+	MaxDelay   Duration `json:"maxDelay,omitempty"`
+	Multiplier float64  `json:"multiplier,omitempty"`
+	Jitter     float64  `json:"jitter,omitempty"`
+	ResetAfter Duration `json:"resetAfter,omitempty"`
+}
+
+// The restart strategies.
+const (
+	RestartFixed       = "fixed-delay"
+	RestartExponential = "exponential-delay"
+	RestartRate        = "failure-rate"
+	RestartNone        = "none"
+)
 
 // Checkpoint is the checkpoint schedule.
 type Checkpoint struct {
@@ -73,6 +119,8 @@ type Checkpoint struct {
 	MinPause      Duration `json:"minPause"`
 	Retain        int      `json:"retain"`
 	MaxConcurrent int      `json:"maxConcurrent"`
+	// TolerableFailures is how many checkpoints may fail one after the other before the job itself fails and restarts; nil: any number.
+	TolerableFailures *int `json:"tolerableFailures,omitempty"`
 }
 
 // Backend is the state backend of the arm.
@@ -99,7 +147,7 @@ type Workload struct {
 	Rate float64 `json:"rate"`
 }
 
-// Phase is one stretch of the run. Exactly one of For, Records, Until says when it ends.
+// Phase is one stretch of the run. Exactly one of For, Records, Until, Steps says when it ends.
 type Phase struct {
 	Name    string   `json:"name"`
 	For     Duration `json:"for,omitempty"`     // a time
@@ -108,7 +156,42 @@ type Phase struct {
 	Within  Duration `json:"within,omitempty"`  // limit for Until
 	Discard bool     `json:"discard,omitempty"` // not part of statistics
 	GCGrace Duration `json:"gcGrace,omitempty"` // drain: time left for deletes of unknown outcome
+	Steps   []Step   `json:"steps,omitempty"`
 }
+
+// Step is one thing done with the job as a whole; exactly one of its forms is set. The steps of a phase are carried out
+// one after the other, and the phase ends with the last, Phase.Within at most.
+type Step struct {
+	Savepoint string `json:"savepoint,omitempty"` // takes one of this form; the job goes on
+	Stop      *Stop  `json:"stop,omitempty"`
+	Start     *Start `json:"start,omitempty"`
+}
+
+// Stop ends the job: with a savepoint of the given form, behind which the sources emit nothing, or, when that is empty, at
+// once, and its retained checkpoints stay.
+type Stop struct {
+	Savepoint string `json:"savepoint,omitempty"`
+}
+
+// Start starts a stopped job again.
+type Start struct {
+	From        string   `json:"from"`                  // last-savepoint or last-checkpoint
+	Parallelism int      `json:"parallelism,omitempty"` // 0: as before
+	Arm         string   `json:"arm,omitempty"`         // whose backend it takes; empty: as before
+	Backend     *Backend `json:"backend,omitempty"`     // that backend; nil: as before
+}
+
+// The forms of a savepoint: canonical is read by every backend, native is the backend's own and is written and read faster.
+const (
+	Canonical = "canonical"
+	Native    = "native"
+)
+
+// What a job is started from.
+const (
+	FromSavepoint  = "last-savepoint"
+	FromCheckpoint = "last-checkpoint"
+)
 
 // The conditions of Phase.Until.
 const (

@@ -73,6 +73,8 @@ func (p *Plan) Validate() error {
 	phases := p.validatePhases(&e)
 	p.validateFaults(&e, phases)
 	p.validateRescales(&e, phases)
+	p.validateSteps(&e)
+	p.validateExpect(&e, phases)
 	return errors.Join(e...)
 }
 
@@ -101,15 +103,9 @@ func (p *Plan) validateJob(e *problems) {
 	e.add(c.MinPause < 0, "checkpoint.minPause is negative")
 	e.add(c.Retain < 1, "checkpoint.retain must be at least 1, is %d", c.Retain)
 	e.add(c.MaxConcurrent < 1, "checkpoint.maxConcurrent must be at least 1, is %d", c.MaxConcurrent)
-	b := p.Backend
-	e.add(b.Name == "", "backend has no name")
-	if b.Changelog.Enabled {
-		e.add(b.Changelog.Materialize <= 0, "changelog.materialize must be positive")
-		e.add(b.Changelog.Preemptive <= 0, "changelog.preemptive must be positive")
-		e.add(b.Changelog.BatchDelay < 0, "changelog.batchDelay is negative")
-		e.add(b.Changelog.BatchSize <= 0, "changelog.batchSize must be positive")
-		e.add(b.Changelog.InFlight < b.Changelog.Preemptive, "changelog.inFlight must not be less than preemptive")
-	}
+	e.add(c.TolerableFailures != nil && *c.TolerableFailures < 0, "checkpoint.tolerableFailures is negative")
+	j.Restart.validate(e)
+	p.Backend.validate(e, "")
 }
 
 func (p *Plan) validateWorkload(e *problems) {
@@ -135,12 +131,12 @@ func (p *Plan) validatePhases(e *problems) map[string]Phase {
 		e.add(ph.Name == "" || twice, "phase %q has no name of its own", ph.Name)
 		byName[ph.Name] = ph
 		ends := 0
-		for _, set := range []bool{ph.For != 0, ph.Records != 0, ph.Until != ""} {
+		for _, set := range []bool{ph.For != 0, ph.Records != 0, ph.Until != "", len(ph.Steps) > 0} {
 			if set {
 				ends++
 			}
 		}
-		e.add(ends != 1, "phase %s needs exactly one of for, records, until", ph.Name)
+		e.add(ends != 1, "phase %s needs exactly one of for, records, until, steps", ph.Name)
 		e.add(ph.For < 0 || ph.Records < 0 || ph.Within < 0 || ph.GCGrace < 0, "phase %s has a negative measure", ph.Name)
 		switch ph.Until {
 		case "":

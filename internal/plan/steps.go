@@ -1,0 +1,88 @@
+package plan
+
+import "slices"
+
+// savepointForm tells whether a savepoint has such a form.
+func savepointForm(s string) bool { return s == Canonical || s == Native }
+
+// validateSteps follows the job through its life: a stopped job can only be started, and at the end it runs.
+func (p *Plan) validateSteps(e *problems) {
+	stopped, savepoint := false, false
+	for _, ph := range p.Phases {
+		e.add(len(ph.Steps) > 0 && ph.Within <= 0, "phase %s has steps and no limit", ph.Name)
+		for i, s := range ph.Steps {
+			forms := 0
+			for _, set := range []bool{s.Savepoint != "", s.Stop != nil, s.Start != nil} {
+				if set {
+					forms++
+				}
+			}
+			e.add(forms != 1, "phase %s: step %d needs exactly one of savepoint, stop, start", ph.Name, i+1)
+			switch {
+			case s.Savepoint != "":
+				e.add(!savepointForm(s.Savepoint), "phase %s: step %d: no savepoint is %q", ph.Name, i+1, s.Savepoint)
+				e.add(stopped, "phase %s: step %d takes a savepoint of a stopped job", ph.Name, i+1)
+				savepoint = true
+			case s.Stop != nil:
+				e.add(s.Stop.Savepoint != "" && !savepointForm(s.Stop.Savepoint), "phase %s: step %d: no savepoint is %q", ph.Name, i+1, s.Stop.Savepoint)
+				e.add(stopped, "phase %s: step %d stops a stopped job", ph.Name, i+1)
+				stopped, savepoint = true, savepoint || s.Stop.Savepoint != ""
+			case s.Start != nil:
+				e.add(!stopped, "phase %s: step %d starts a job that runs", ph.Name, i+1)
+				e.add(s.Start.From != FromSavepoint && s.Start.From != FromCheckpoint, "phase %s: step %d: from %q does not exist", ph.Name, i+1, s.Start.From)
+				e.add(s.Start.From == FromSavepoint && !savepoint, "phase %s: step %d starts from a savepoint and none was taken", ph.Name, i+1)
+				p.validateStart(e, ph.Name, i+1, s.Start)
+				stopped = false
+			}
+		}
+		e.add(stopped, "phase %s leaves the job stopped: start it in the same phase", ph.Name)
+	}
+}
+
+func (p *Plan) validateStart(e *problems, phase string, step int, s *Start) {
+	most := min(p.Job.MaxParallelism, p.Workers.Count*p.Workers.Slots)
+	e.add(s.Parallelism < 0 || s.Parallelism > most, "phase %s: step %d: parallelism must be 1 to %d, is %d", phase, step, most, s.Parallelism)
+	e.add((s.Arm == "") != (s.Backend == nil), "phase %s: step %d names an arm without its backend, or a backend without an arm", phase, step)
+	if s.Backend != nil {
+		s.Backend.validate(e, "phase "+phase+": ")
+	}
+}
+
+func (b *Backend) validate(e *problems, where string) {
+	e.add(b.Name == "", "%sbackend has no name", where)
+	if c := b.Changelog; c.Enabled {
+		e.add(c.Materialize <= 0, "%schangelog.materialize must be positive", where)
+		e.add(c.Preemptive <= 0, "%schangelog.preemptive must be positive", where)
+		e.add(c.BatchDelay < 0, "%schangelog.batchDelay is negative", where)
+		e.add(c.BatchSize <= 0, "%schangelog.batchSize must be positive", where)
+		e.add(c.InFlight < c.Preemptive, "%schangelog.inFlight must not be less than preemptive", where)
+	}
+}
+
+func (r *Restart) validate(e *problems) {
+	switch r.Strategy {
+	case "", RestartFixed, RestartNone:
+	case RestartExponential:
+		e.add(r.MaxDelay <= 0, "restart.maxDelay must be positive")
+		e.add(r.Multiplier < 1, "restart.multiplier must be at least 1, is %v", r.Multiplier)
+		e.add(r.Jitter < 0 || r.Jitter > 1, "restart.jitter must be 0 to 1, is %v", r.Jitter)
+		e.add(r.ResetAfter <= 0, "restart.resetAfter must be positive")
+	case RestartRate:
+		e.add(r.Failures < 1 || r.Within <= 0, "restart: failure-rate needs failures of at least 1 within a positive time")
+	default:
+		e.add(true, "restart.strategy %q does not exist", r.Strategy)
+	}
+	e.add(r.Attempts < 0, "restart.attempts is negative")
+}
+
+func (p *Plan) validateExpect(e *problems, phases map[string]Phase) {
+	for i, x := range p.Expect {
+		_, ok := phases[x.Phase]
+		e.add(!ok, "expectation %d: phase %q does not exist", i+1, x.Phase)
+		e.add(x.Metric == "", "expectation %d has no metric", i+1)
+		e.add(!slices.Contains([]string{"<", "<=", ">", ">=", "=="}, x.Op), "expectation %d: operator %q does not exist", i+1, x.Op)
+	}
+	e.add(p.MaxResults < 0, "maxResults is negative")
+	l := p.Store.Limits
+	e.add(l.CPUs < 0 || l.Memory < 0, "store.limits are negative")
+}
