@@ -42,6 +42,7 @@ const (
 	SeriesFile      = "series.csv"
 	CheckpointsFile = "checkpoints.csv"
 	RecoveriesFile  = "recoveries.csv"
+	LatenciesFile   = "latencies.csv"
 	VerdictsFile    = "verdicts.json"
 	BugFile         = "bug.txt" // only of a run that ended by a bug of the harness: messages and stacks
 )

@@ -159,6 +159,16 @@ type SeriesRow struct {
 	Profile     string  `csv:"profile"`
 }
 
+// LatencyRow is a line of latencies.csv: how many records of a phase reached the sink how late.
+type LatencyRow struct {
+	Phase   string  `csv:"phase"`
+	UpTo    float64 `csv:"up_to_us"` // grows from row to row of a phase
+	Count   int64   `csv:"count"`
+	Arm     string  `csv:"arm"`
+	World   string  `csv:"world"`
+	Profile string  `csv:"profile"`
+}
+
 // RestoreLineOf is the evidence about one retained checkpoint.
 type RestoreLineOf struct {
 	Checkpoint uint64
