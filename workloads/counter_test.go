@@ -125,6 +125,19 @@ func TestKeysArePickedAsAsked(t *testing.T) {
 	}
 }
 
+func TestFillVisitsEveryKeyOnceFirst(t *testing.T) {
+	g := newTestCounter(t, `{"partitions":3,"keys":{"count":100,"fill":true}}`, Env{}).source.g
+	seen := map[uint64]bool{}
+	for p := range 3 {
+		for i := range g.partitions[p].keys {
+			seen[g.key(p, g.local(p, i, g.draw(p, i)))] = true
+		}
+	}
+	if len(seen) != 100 {
+		t.Errorf("the first records visit %d of 100 keys", len(seen))
+	}
+}
+
 func TestHotsetMoves(t *testing.T) {
 	g := newTestCounter(t, `{"partitions":1,"keys":{"count":100,"pick":"zipf","s":3,"hotset":{"share":"10%","moveEvery":"1ms"}}}`, Env{}).source.g
 	hottest := func(from int64) int {

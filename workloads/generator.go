@@ -19,6 +19,7 @@ type generator struct {
 	size       int     // of a payload, bytes
 	random     int     // of them incompressible
 	remove     uint64  // draws in 2^32 that take a key's state away
+	fill       bool    // the first records of a partition visit its keys in order
 	spacing    float64 // ns between records of the whole source
 }
 
@@ -48,13 +49,14 @@ type generatorOptions struct {
 	remove     float64
 	rate       float64
 	total      int64
+	fill       bool
 }
 
 // golden is the odd number next to 2^64 divided by the golden ratio, the step of a Weyl sequence.
 const golden = 0x9e3779b97f4a7c15
 
 func newGenerator(o generatorOptions) *generator {
-	g := &generator{salt: seed.Hash(o.seed, "workload/keys"), size: o.size, remove: uint64(o.remove * (1 << 32)),
+	g := &generator{salt: seed.Hash(o.seed, "workload/keys"), size: o.size, fill: o.fill, remove: uint64(o.remove * (1 << 32)),
 		random: o.size - int(math.Round(float64(o.size)*o.compress)), spacing: 1000}
 	if o.rate > 0 {
 		g.spacing = 1e9 / o.rate
@@ -93,6 +95,9 @@ func (g *generator) draw(partition int, index int64) uint64 {
 func (g *generator) local(partition int, index int64, draw uint64) int64 {
 	part := &g.partitions[partition]
 	n := part.keys
+	if g.fill && index < n {
+		return index
+	}
 	column, rest := bits.Mul64(draw, uint64(n))
 	rank := int64(column)
 	if part.ranks != nil {

@@ -7,6 +7,7 @@ type keyOptions struct {
 	Count  int64          `json:"count" about:"keys in all, at least one a partition"`
 	Pick   string         `json:"pick" about:"uniform or zipf"`
 	S      float64        `json:"s" about:"exponent of zipf"`
+	Fill   bool           `json:"fill,omitempty" about:"the first records visit every key once, in order, before any is picked"`
 	Hotset *hotsetOptions `json:"hotset,omitempty"`
 }
 
@@ -47,7 +48,7 @@ func (p *payloadOptions) check(bad func(is bool, format string, args ...any)) {
 // generated is what a generator of such keys and payloads needs.
 func generated(e Env, partitions int, k keyOptions, p payloadOptions) generatorOptions {
 	g := generatorOptions{seed: e.Seed, partitions: partitions, keys: k.Count, size: int(p.Size.Bytes),
-		compress: float64(p.Compressible.Share), rate: e.Rate, total: e.Total}
+		compress: float64(p.Compressible.Share), rate: e.Rate, total: e.Total, fill: k.Fill}
 	if k.Pick == pickZipf {
 		g.zipf = k.S
 	}
