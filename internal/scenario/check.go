@@ -26,6 +26,12 @@ func (l *loader) crossCheck(s *Scenario) {
 			parallelism = r.To
 			most = max(most, parallelism)
 		}
+		for _, step := range p.Steps {
+			if step.Start != nil && step.Start.Parallelism > 0 {
+				parallelism = step.Start.Parallelism
+				most = max(most, parallelism)
+			}
+		}
 		l.spareWorkers(s, p, most)
 		l.triggersReached(s, p)
 		if len(s.Arms) > 1 {
@@ -170,6 +176,13 @@ func (l *loader) planCheck(s *Scenario) {
 		l.optionProblems(err, "", Place{Line: 1, Column: 1})
 		return
 	}
+	full := *s
+	full.World = "real" // the measures of the file, before sim scales them
+	for _, arm := range s.Arms {
+		p := full.plan(arm, 1)
+		l.enoughSamples(s, &p)
+	}
+	l.passedOver(s, plans)
 	if check := s.Workload.info.Check; check != nil && len(plans) > 0 {
 		if err := check(&plans[0]); err != nil {
 			l.optionProblems(err, "workload", s.Workload.place)

@@ -19,7 +19,7 @@ func defaults(path string) *Scenario {
 		Job: plan.Job{
 			Parallelism: 4, MaxParallelism: 128,
 			Checkpoint:   plan.Checkpoint{Interval: ms(1_000), Timeout: ms(30_000), Retain: 3, MaxConcurrent: 1},
-			RestartDelay: ms(100), BufferRecords: 512, Credits: 4, FlushEvery: ms(10),
+			RestartDelay: ms(100), Restart: plan.Restart{Strategy: plan.RestartFixed}, BufferRecords: 512, Credits: 4, FlushEvery: ms(10),
 		},
 		Outer: Outer{Changelog: plan.Changelog{
 			Materialize: ms(20_000), Preemptive: 4 << 20, BatchDelay: ms(10), BatchSize: 10 << 20, InFlight: 100 << 20,
@@ -133,14 +133,14 @@ func (l *loader) job(root object, s *Scenario) {
 	if !ok {
 		return
 	}
-	o, ok := l.object(f.value, "job", "job", "job", "parallelism", "maxParallelism", "checkpoint", "restartDelay",
+	o, ok := l.object(f.value, "job", "job", "job", "parallelism", "maxParallelism", "checkpoint", "restartDelay", "restart",
 		"bufferRecords", "credits", "flushEvery", "backend", "changelog")
 	if !ok {
 		return
 	}
 	read(o, "maxParallelism", &s.Job.MaxParallelism, whole(1, maxMax))
 	read(o, "parallelism", &s.Job.Parallelism, whole(1, s.Job.MaxParallelism))
-	read(o, "restartDelay", &s.Job.RestartDelay, duration)
+	l.restart(o, &s.Job)
 	read(o, "bufferRecords", &s.Job.BufferRecords, whole(1, 1<<16))
 	read(o, "credits", &s.Job.Credits, whole(1, 1<<10))
 	read(o, "flushEvery", &s.Job.FlushEvery, positiveDuration)
@@ -155,7 +155,7 @@ func (l *loader) job(root object, s *Scenario) {
 
 func (l *loader) checkpoint(f field, c *plan.Checkpoint) {
 	o, ok := l.object(f.value, f.path, "job.checkpoint", "checkpoint", "interval", "timeout", "minPause", "retain",
-		"maxConcurrent", "semantics")
+		"maxConcurrent", "semantics", "tolerableFailures")
 	if !ok {
 		return
 	}
@@ -164,6 +164,10 @@ func (l *loader) checkpoint(f field, c *plan.Checkpoint) {
 	read(o, "minPause", &c.MinPause, duration)
 	read(o, "retain", &c.Retain, whole(1, 1_000))
 	read(o, "maxConcurrent", &c.MaxConcurrent, whole(1, 16))
+	var failures int
+	if read(o, "tolerableFailures", &failures, whole(0, 1_000_000)) {
+		c.TolerableFailures = &failures
+	}
 	var semantics string
 	read(o, "semantics", &semantics, oneOf([]string{"exactly-once"}, []string{"at-least-once"}))
 	if c.MinPause > 0 && c.MaxConcurrent > 1 {

@@ -16,6 +16,7 @@ func Explain(s *Scenario, plans []plan.Plan) string {
 	explainHead(&b, s, plans)
 	explainArms(&b, s)
 	explainSteps(&b, s, plans)
+	explainExpect(&b, s)
 	b.WriteString("\nsettings, with the line of " + s.Path + " that gives each\n")
 	w := &writer{s: s}
 	w.env()
@@ -125,6 +126,9 @@ func explainSteps(b *strings.Builder, s *Scenario, plans []plan.Plan) {
 	}
 	for i, p := range s.Phases {
 		fmt.Fprintf(b, "  %2d  %-*s  %s\n", i+1, wide, p.Name, strings.Join(s.phaseText(p, rate), "   "))
+		for n, step := range p.Steps {
+			fmt.Fprintf(b, "        %s   %s\n", stepWords(step), s.lineOf(fmt.Sprintf("%s.steps[%d]", p.path, n)))
+		}
 		for _, f := range p.Faults {
 			fmt.Fprintf(b, "        %s   %s\n", s.faultText(f, p), s.lineOf(f.path+".id"))
 		}
@@ -132,6 +136,23 @@ func explainSteps(b *strings.Builder, s *Scenario, plans []plan.Plan) {
 			fmt.Fprintf(b, "        %s to %d from the %s checkpoint, %s   %s\n", r.ID, r.To, r.From, s.triggerText(r.At, p),
 				s.lineOf(fmt.Sprintf("%s.rescale[%d].to", p.path, n)))
 		}
+	}
+}
+
+func explainExpect(b *strings.Builder, s *Scenario) {
+	if len(s.Expect) == 0 {
+		return
+	}
+	b.WriteString("\nexpected\n")
+	for _, x := range s.Expect {
+		text := x.Phase + ": " + x.Metric + " " + x.Text
+		if x.Unset {
+			text += ", or no sample of it"
+		}
+		if x.Arms != nil {
+			text += ", only in " + strings.Join(x.Arms, ", ")
+		}
+		fmt.Fprintf(b, "  %s   %s\n", text, s.lineOf(x.path))
 	}
 }
 
@@ -151,6 +172,8 @@ func (s *Scenario) phaseText(p Phase, rate float64) []string {
 	switch {
 	case p.Until != "":
 		out = append(out, fmt.Sprintf("until %s, within %s", p.Until, p.Within))
+	case len(p.Steps) > 0:
+		out = append(out, fmt.Sprintf("%s, within %s", count(len(p.Steps), "step"), p.Within))
 	case p.For > 0:
 		out = append(out, p.For.String())
 	case rate > 0:

@@ -250,7 +250,8 @@ func (l *loader) eventTrigger(at object, t *plan.Trigger, p *Phase, s *Scenario,
 		return
 	}
 	for _, a := range s.Arms {
-		if (arms == nil || slices.Contains(arms, a.Name)) && !a.Backend.Changelog.Enabled {
+		logs := slices.ContainsFunc(s.backendsOf(a, p), func(b plan.Backend) bool { return b.Changelog.Enabled })
+		if (arms == nil || slices.Contains(arms, a.Name)) && !logs {
 			l.fail(place, "event %s never happens in arm %s, which has no changelog; name the arms that get this", t.Event, a.Name)
 		}
 	}

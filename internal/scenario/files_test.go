@@ -23,6 +23,7 @@ func realTables() Tables {
 		return err
 	}}
 	t := testTables()
+	t.Backends = []string{"heap", "lsm"}
 	t.Faults = registry.NewTable("fault", registry.Entry[FaultInfo]{Name: "worker-crash", New: crash})
 	t.Workloads = registry.NewTable("workload",
 		registry.Entry[WorkloadInfo]{Name: "counter", New: workload(workloads.Counter(), false, map[string]string{"keys": "keys.count", "sizes": "values.size"})},
@@ -31,7 +32,11 @@ func realTables() Tables {
 	return t
 }
 
-// TestShippedScenariosMakeTheirPlans also holds them to having no warning: they are examples.
+// accepted are the warnings that a shipped scenario means to have: peer-value has a single worker, as what it is compared with
+// had, and kills it at events that one arm only has.
+var accepted = map[string]string{"peer-value": `the job stands still until it is back|is reported but not compared`}
+
+// TestShippedScenariosMakeTheirPlans also holds them to having no other warning: they are examples.
 func TestShippedScenariosMakeTheirPlans(t *testing.T) {
 	for _, file := range files(t, "../../scenarios/*.yaml") {
 		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
@@ -39,8 +44,11 @@ func TestShippedScenariosMakeTheirPlans(t *testing.T) {
 			for _, world := range []string{"real", "sim"} {
 				o := Overrides{World: world}
 				checkGood(t, file, filepath.Join("testdata/shipped", name+"."+world), realTables(), o)
-				if s, _ := load(t, file, realTables(), o); len(s.Warnings) > 0 {
-					t.Errorf("%s:\n%s", world, Format(s.Warnings))
+				s, _ := load(t, file, realTables(), o)
+				for _, w := range s.Warnings {
+					if re := accepted[name]; re == "" || !regexp.MustCompile(re).MatchString(w.Message) {
+						t.Errorf("%s:\n%s", world, Format([]Problem{w}))
+					}
 				}
 			}
 		})

@@ -5,15 +5,13 @@ package scenario
 func later(block string) []string {
 	switch block {
 	case "":
-		return []string{"extends", "owner", "params", "matrix", "chaos", "expect", "compare"}
+		return []string{"extends", "owner", "params", "matrix", "chaos", "compare"}
 	case "env":
 		return []string{"target", "pin"}
-	case "env.store":
-		return []string{"image", "limits", "proxy"}
 	case "env.workers":
 		return []string{"isolation"}
-	case "phases":
-		return []string{"steps"}
+	case "expect":
+		return []string{"invariants", "recovery", "space", "abort"}
 	case "phases.faults":
 		return []string{"repeat", "recoverWithin"}
 	case "phases.rescale":

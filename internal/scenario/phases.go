@@ -62,7 +62,7 @@ func (l *loader) phase(item field, s *Scenario, names map[string]Place) {
 	p := Phase{place: item.where, path: item.path}
 	var closes bool
 	p.Phase, closes = closing(id)
-	keys := []string{"name", "for", "records", "discard", "faults", "rescale"}
+	keys := []string{"name", "for", "records", "steps", "within", "discard", "faults", "rescale"}
 	block := "phases"
 	if closes {
 		keys, block = closingKeys(id), "phases.closing"
@@ -132,15 +132,12 @@ func (l *loader) measured(o object, p *Phase, s *Scenario) {
 	read(o, "for", &p.For, positiveDuration)
 	read(o, "records", &p.Records, whole[int64](1, maxCount))
 	read(o, "discard", &p.Discard, truth)
-	switch {
-	case o.has("for") && o.has("records"):
-		l.fail(l.places[o.path+".records"], "phase %s has both for and records; it takes one", p.Name)
-	case !l.attempted(o.path, "for", "records", "steps"):
-		l.fail(o.at, "phase %s has no end; give records: 100_000 or for: 30s", p.Name)
-	}
+	l.measures(o, p)
 	// The order of reading is that of the file, so that since finds what stands before it.
 	for _, f := range o.fields {
 		switch f.key {
+		case "steps":
+			l.steps(f, p, s)
 		case "faults":
 			if items, ok := l.items(f, "faults"); ok {
 				for _, item := range items {
@@ -148,12 +145,38 @@ func (l *loader) measured(o object, p *Phase, s *Scenario) {
 				}
 			}
 		case "rescale":
+			if o.has("steps") {
+				l.fail(f.at, "a phase of steps takes no rescale; start the job anew with {start: {from: last-savepoint, parallelism: 4}}, or rescale in another phase")
+				continue
+			}
 			if items, ok := l.items(f, "rescale"); ok {
 				for _, item := range items {
 					l.rescale(item, p, s)
 				}
 			}
 		}
+	}
+}
+
+// measures checks that a phase has exactly one measure, and a limit only where it has none.
+func (l *loader) measures(o object, p *Phase) {
+	var given []string
+	for _, k := range []string{"for", "records", "steps"} {
+		if o.has(k) {
+			given = append(given, k)
+		}
+	}
+	switch {
+	case len(given) > 1:
+		l.fail(l.places[join(o.path, given[1])], "phase %s has both %s and %s; it takes one", p.Name, given[0], given[1])
+	case !l.attempted(o.path, "for", "records", "steps"):
+		l.fail(o.at, "phase %s has no end; give records: 100_000, for: 30s or steps", p.Name)
+	}
+	if o.has("steps") {
+		p.Within = stepsWithin
+		read(o, "within", &p.Within, positiveDuration)
+	} else if f, ok := o.find("within"); ok {
+		l.fail(f.at, "within limits steps, and the phases heal, drain and verify; phase %s ends by its measure", p.Name)
 	}
 }
 
@@ -193,7 +216,7 @@ func (l *loader) close(s *Scenario, at Place) {
 		end = append(end, next)
 	}
 	if len(own) == 0 {
-		l.fail(at, "phases has only closing ones; a run needs at least one with records or for")
+		l.fail(at, "phases has only closing ones; a run needs at least one with records, for or steps")
 	}
 	s.Phases = append(own, end...)
 }

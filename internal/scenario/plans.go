@@ -45,7 +45,7 @@ func (s *Scenario) plan(arm Arm, rep int) plan.Plan {
 		Workload: plan.Workload{Name: s.Workload.Name, Options: slices.Clone(s.effective), Rate: s.Workload.Rate},
 		Faults:   []plan.Fault{}, Rescales: []plan.Rescale{},
 		Verify: plan.Verify{RestoreDigests: sim, RecordIDs: sim, Checks: append([]string{}, s.Verify.Checks...)},
-		Charts: append([]string{}, s.Charts...), Inputs: append([]plan.Input{}, s.inputs...),
+		Charts: append([]string{}, s.Charts...), MaxResults: s.MaxResults, Inputs: append([]plan.Input{}, s.inputs...),
 	}
 	if sim && s.Sim.Rate != nil {
 		p.Workload.Rate = *s.Sim.Rate
@@ -59,7 +59,7 @@ func (s *Scenario) plan(arm Arm, rep int) plan.Plan {
 	for _, ph := range s.Phases {
 		records := s.scale(ph.Records)
 		next := ph.Phase
-		next.Records = records
+		next.Records, next.Steps = records, cloneSteps(ph.Steps)
 		p.Phases = append(p.Phases, next)
 		for _, f := range ph.Faults {
 			if f.Arms != nil && !slices.Contains(f.Arms, arm.Name) {
@@ -75,6 +75,11 @@ func (s *Scenario) plan(arm Arm, rep int) plan.Plan {
 			p.Rescales = append(p.Rescales, r)
 		}
 	}
+	if n := s.Job.Checkpoint.TolerableFailures; n != nil {
+		most := *n
+		p.Job.Checkpoint.TolerableFailures = &most
+	}
+	p.Expect, _ = s.expectations(&p)
 	return p
 }
 

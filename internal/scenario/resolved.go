@@ -25,8 +25,12 @@ func Resolved(s *Scenario) []byte {
 	w.workload()
 	w.sim()
 	w.phases()
+	w.expect()
 	w.line(0, "report:", "")
 	w.list(1, "charts", s.Charts, "report.charts")
+	if s.MaxResults > 0 {
+		w.set(1, "maxResults", registry.Bytes(s.MaxResults).String(), "report.maxResults")
+	}
 	return w.b.Bytes()
 }
 
@@ -144,7 +148,10 @@ func (w *writer) job() {
 	w.set(2, "minPause", j.Checkpoint.MinPause.String(), p+"minPause")
 	w.set(2, "retain", strconv.Itoa(j.Checkpoint.Retain), p+"retain")
 	w.set(2, "maxConcurrent", strconv.Itoa(j.Checkpoint.MaxConcurrent), p+"maxConcurrent")
-	w.set(1, "restartDelay", j.RestartDelay.String(), "job.restartDelay")
+	if n := j.Checkpoint.TolerableFailures; n != nil {
+		w.set(2, "tolerableFailures", strconv.Itoa(*n), p+"tolerableFailures")
+	}
+	w.restart(j)
 	w.set(1, "bufferRecords", strconv.Itoa(j.BufferRecords), "job.bufferRecords")
 	w.set(1, "credits", strconv.Itoa(j.Credits), "job.credits")
 	w.set(1, "flushEvery", j.FlushEvery.String(), "job.flushEvery")
@@ -237,6 +244,7 @@ func (w *writer) phases() {
 		if p.Records > 0 {
 			set("records", strconv.FormatInt(p.Records, 10))
 		}
+		w.steps(p, set)
 		if p.Until == "" {
 			set("discard", strconv.FormatBool(p.Discard))
 		}
@@ -257,6 +265,18 @@ func (w *writer) phases() {
 			w.trigger(4, r.At, path+".at")
 		}
 	}
+}
+
+// steps writes the steps of a phase and their limit.
+func (w *writer) steps(p Phase, set func(key, text string)) {
+	if len(p.Steps) == 0 {
+		return
+	}
+	w.line(2, "steps:", "")
+	for i, step := range p.Steps {
+		w.line(3, "- "+stepText(step), w.from(fmt.Sprintf("%s.steps[%d]", p.path, i)))
+	}
+	set("within", p.Within.String())
 }
 
 // closing writes what heal, drain and verify have of their own.

@@ -56,9 +56,12 @@ type Scenario struct {
 	Sim      Sim
 	Phases   []Phase
 	Verify   Verify
+	Expect   []Expectation // in file order
 	Charts   []string
-	Warnings []Problem // what the writer should know but stops nothing
-	Notes    []string  // what was changed without being asked for
+	// MaxResults is how many bytes the files of a run may reach; 0: the default.
+	MaxResults int64
+	Warnings   []Problem // what the writer should know but stops nothing
+	Notes      []string  // what was changed without being asked for
 
 	effective json.RawMessage // options of the workload in the world of the run
 	inputs    []plan.Input
@@ -130,7 +133,7 @@ func Load(path string, src []byte, tables Tables, o Overrides) (*Scenario, []Pro
 		return nil, sortProblems(l.problems)
 	}
 	root, ok := l.object(doc, "", "", "", "apiVersion", "kind", "name", "about", "tags", "seed", "env", "job", "arms",
-		"baseline", "workload", "sim", "phases", "report")
+		"baseline", "workload", "sim", "phases", "expect", "report")
 	if !ok {
 		return nil, sortProblems(l.problems)
 	}
@@ -143,6 +146,7 @@ func Load(path string, src []byte, tables Tables, o Overrides) (*Scenario, []Pro
 	l.workload(root, s)
 	l.sim(root, s)
 	l.phases(root, s)
+	l.expect(root, s)
 	l.report(root, s)
 	if len(l.problems) == 0 {
 		l.crossCheck(s)
@@ -191,10 +195,11 @@ func (l *loader) report(root object, s *Scenario) {
 	if !ok {
 		return
 	}
-	o, ok := l.object(f.value, "report", "report", "report", "charts")
+	o, ok := l.object(f.value, "report", "report", "report", "charts", "maxResults")
 	if !ok {
 		return
 	}
+	read(o, "maxResults", &s.MaxResults, positiveBytes)
 	if charts, ok := o.find("charts"); ok {
 		s.Charts = l.words(charts, "charts", known("chart", l.tables.Charts))
 	}

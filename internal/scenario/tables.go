@@ -16,6 +16,7 @@ import (
 type Tables struct {
 	Workloads registry.Table[WorkloadInfo]
 	Faults    registry.Table[FaultInfo]
+	Metrics   registry.Table[MetricInfo]
 	Backends  []string // names, in order
 	Checks    []string // names of the checks of a run, in the order in which they run
 	Charts    []string // names, in the order in which they are drawn

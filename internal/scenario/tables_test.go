@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"statebench.dev/bench/internal/plan"
@@ -116,10 +117,66 @@ func testTables() Tables {
 			registry.Entry[FaultInfo]{Name: "task-error"},
 			registry.Entry[FaultInfo]{Name: "store-errors", New: store},
 			registry.Entry[FaultInfo]{Name: "store-latency", New: store}),
+		Metrics: registry.NewTable("metric",
+			metric("checkpoint.late.p90", boundDuration, "completed checkpoints", 100, everyInterval),
+			metric("checkpoint.late.p50", boundDuration, "completed checkpoints", 2, everyInterval),
+			metric("checkpoints.aborted", boundNumber, "the whole phase", 0, nil),
+			metric("recovery.max", boundDuration, "recoveries", 0, nil),
+			registry.Entry[MetricInfo]{Name: "cpuPerRecord", New: MetricInfo{Bound: boundDuration, Measured: true}}),
 		Backends: []string{"heap"},
 		Checks:   []string{"S1", "S2", "C3"},
 		Charts:   []string{"checkpoint-duration", "size-sawtooth", "recovery-split"},
 	}
+}
+
+// The metrics of the tests.
+
+func metric(name string, bound func(string) (string, float64, error), samples string, need int, capacity func(*plan.Plan, string) (int64, bool)) registry.Entry[MetricInfo] {
+	return registry.Entry[MetricInfo]{Name: name, New: MetricInfo{Bound: bound, Samples: samples, Need: need, Capacity: capacity}}
+}
+
+func operator(text string) (op, rest string, err error) {
+	for _, o := range []string{"<=", ">=", "==", "<", ">"} {
+		if r, ok := strings.CutPrefix(text, o); ok {
+			return o, strings.TrimSpace(r), nil
+		}
+	}
+	return "", "", fmt.Errorf("%q does not begin with an operator", text)
+}
+
+func boundDuration(text string) (string, float64, error) {
+	op, rest, err := operator(text)
+	if err != nil {
+		return "", 0, err
+	}
+	d, err := registry.ParseDuration(rest)
+	return op, float64(d) / 1e6, err
+}
+
+func boundNumber(text string) (string, float64, error) {
+	op, rest, err := operator(text)
+	if err != nil {
+		return "", 0, err
+	}
+	v, err := strconv.ParseFloat(rest, 64)
+	if err != nil {
+		return "", 0, fmt.Errorf("%q is no plain number", rest)
+	}
+	return op, v, nil
+}
+
+// everyInterval counts the checkpoints of a phase.
+func everyInterval(p *plan.Plan, phase string) (int64, bool) {
+	for _, ph := range p.Phases {
+		switch {
+		case ph.Name != phase:
+		case ph.For > 0:
+			return int64(ph.For / p.Job.Checkpoint.Interval), true
+		case ph.Records > 0 && p.Workload.Rate > 0:
+			return int64(float64(ph.Records) / p.Workload.Rate / plan.D(p.Job.Checkpoint.Interval).Seconds()), true
+		}
+	}
+	return 0, false
 }
 
 // openWorkload is a table with a workload that takes anything.

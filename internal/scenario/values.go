@@ -258,6 +258,9 @@ func (l *loader) words(f field, what string, parse func(l *loader, f field) (str
 	return out
 }
 
+// quotedAlways is a text in double quotes, which YAML reads back.
+func quotedAlways(s string) string { return strconv.Quote(s) }
+
 // grouped writes a whole number with commas between its groups of three.
 func grouped(n int64) string {
 	s := strconv.FormatInt(n, 10)

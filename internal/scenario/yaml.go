@@ -245,6 +245,14 @@ func (o object) find(key string) (field, bool) {
 	return field{}, false
 }
 
+// keys are the keys that are given.
+func (o object) keys() (keys []string) {
+	for _, f := range o.fields {
+		keys = append(keys, f.key)
+	}
+	return keys
+}
+
 // has tells whether a key is given.
 func (o object) has(key string) bool { _, ok := o.find(key); return ok }
 
