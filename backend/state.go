@@ -73,6 +73,9 @@ func (c *Context) SetKey(group keygroup.ID, key []byte) {
 	c.prefix = append(c.prefix, 0)
 }
 
+// ClearKey leaves no key current: what needs one fails with ErrNoKey.
+func (c *Context) ClearKey() { c.prefix = c.prefix[:0] }
+
 // SetNamespace changes the namespace of the current key; nil and empty are the void one. It copies ns.
 func (c *Context) SetNamespace(ns []byte) {
 	if len(c.prefix) == 0 {

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"sort"
 	"testing"
+	"time"
 
 	"statebench.dev/bench/backend"
 	"statebench.dev/bench/backend/heap"
@@ -134,6 +136,10 @@ func (s *subtask) KeyGroup() keygroup.ID   { return s.context.Group() }
 func (s *subtask) DeleteTimer(at int64) error {
 	return s.timers.Delete(at)
 }
+
+func (s *subtask) RegisterProcessingTimer(time.Duration) error { return errors.New("no such timers") }
+func (s *subtask) DeleteProcessingTimer(time.Duration) error   { return errors.New("no such timers") }
+func (s *subtask) ProcessingTime() time.Duration               { return 0 }
 
 func (s *subtask) RegisterTimer(at int64) error {
 	if at <= s.watermark {

@@ -29,11 +29,13 @@ type barrier struct {
 // into the last element, and barriers are as few as there are pending checkpoints. What lies in a channel can be looked at in place (each), barriers
 // behind records included.
 type channel struct {
-	index   int32                  // in the consumer's gate
-	ready   *world.Queue[int32]    // of the gate: channels that hold something, each once
-	credit  *world.Queue[struct{}] // of the producer: a bell for returned buffers; nil until it attached
-	credits int
-	mu      *world.Mutex
+	index     int32                  // in the consumer's gate
+	second    bool                   // it is of the consumer's second input
+	broadcast bool                   // it is of a broadcast edge
+	ready     *world.Queue[int32]    // of the gate: channels that hold something, each once
+	credit    *world.Queue[struct{}] // of the producer: a bell for returned buffers; nil until it attached
+	credits   int
+	mu        *world.Mutex
 	// Guarded by mu.
 	ring    []element // its length is a power of two
 	first   int

@@ -50,7 +50,8 @@ func (p *producer) acquire(c *channel) (*buffer, error) {
 type output struct {
 	*producer
 	max   int      // max parallelism
-	table []uint16 // key group -> place in chans; nil for a forward edge
+	table []uint16 // key group -> place in chans; only for a hash edge
+	each  bool     // a broadcast edge: every channel gets every record
 	chans []*channel
 	open  []*buffer // being filled, or nil
 	sent  []int64   // the watermark that each channel has been told
@@ -59,7 +60,7 @@ type output struct {
 
 func newOutput(l *loop, exchange graph.Exchange, chans []*channel) *output {
 	maxParallelism := l.a.w.cfg.Settings.MaxParallelism
-	o := &output{producer: l.producer, max: maxParallelism, chans: chans, open: make([]*buffer, len(chans)), sent: make([]int64, len(chans))}
+	o := &output{producer: l.producer, max: maxParallelism, each: exchange == graph.Broadcast, chans: chans, open: make([]*buffer, len(chans)), sent: make([]int64, len(chans))}
 	if exchange == graph.Hash {
 		o.table = make([]uint16, maxParallelism)
 		for g := range o.table {
@@ -73,12 +74,25 @@ func newOutput(l *loop, exchange graph.Exchange, chans []*channel) *output {
 	return o
 }
 
-// put copies r into the open buffer of its channel and sends it when it is full.
+// put copies r into the open buffer of its channel, or of every channel.
 func (o *output) put(r *graph.Record) error {
-	g, i := keygroup.Of(r.Hash, o.max), 0
-	if o.table != nil {
-		i = int(o.table[g])
+	g := keygroup.Of(r.Hash, o.max)
+	switch {
+	case o.table != nil:
+		return o.putTo(int(o.table[g]), r, g)
+	case !o.each:
+		return o.putTo(0, r, g)
 	}
+	for i := range o.chans {
+		if err := o.putTo(i, r, g); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// putTo copies r into the open buffer of channel i and sends it when it is full.
+func (o *output) putTo(i int, r *graph.Record, g keygroup.ID) error {
 	b := o.open[i]
 	if b == nil {
 		var err error

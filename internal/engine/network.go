@@ -100,7 +100,8 @@ func (w *wiring) consumer(at place) ([]*channel, *world.Queue[int32]) {
 			continue
 		}
 		for range w.width(e) {
-			chans = append(chans, &channel{index: int32(len(chans)), ready: ready, credits: w.n.credits, mu: world.NewMutex(w.n.world)})
+			chans = append(chans, &channel{index: int32(len(chans)), second: e.Input == graph.Second, broadcast: e.Exchange == graph.Broadcast,
+				ready: ready, credits: w.n.credits, mu: world.NewMutex(w.n.world)})
 		}
 	}
 	w.gates[at], w.inboxes[at] = chans, ready

@@ -12,8 +12,11 @@ import (
 	"statebench.dev/bench/internal/keygroup"
 )
 
-// errNoTimers is returned to an operator that is not keyed.
-var errNoTimers = errors.New("timers need a keyed operator")
+// Errors of an operator that asks for timers which it cannot have.
+var (
+	errNoTimers           = errors.New("timers need a keyed operator")
+	errNoProcessingTimers = errors.New("timers of processing time need a keyed operator that is a graph.ProcessingTimed")
+)
 
 // operator runs one instance of a node's user code and is its context.
 type operator struct {
@@ -25,6 +28,10 @@ type operator struct {
 	timers    *timers
 	watermark int64
 	group     keygroup.ID
+
+	second     graph.TwoInput        // nil: the operator has one input
+	timed      graph.ProcessingTimed // nil: it has no timers of processing time
+	processing *timers               // likewise
 }
 
 var (
@@ -33,7 +40,12 @@ var (
 )
 
 func newOperator(s *subtask, out downstream) *operator {
-	return &operator{s: s, code: s.node.Operator(), out: out, watermark: noWatermark}
+	o := &operator{s: s, code: s.node.Operator(), out: out, watermark: noWatermark}
+	o.second, _ = o.code.(graph.TwoInput)
+	if s.node.Keyed {
+		o.timed, _ = o.code.(graph.ProcessingTimed)
+	}
+	return o
 }
 
 func (o *operator) open(ctx context.Context) error {
@@ -41,8 +53,13 @@ func (o *operator) open(ctx context.Context) error {
 	if o.s.keyed != nil {
 		o.state = backend.NewContext(o.s.keyed)
 		var err error
-		if o.timers, err = newTimers(o.state); err != nil {
+		if o.timers, err = newTimers(o.state, timerState); err != nil {
 			return err
+		}
+		if o.timed != nil {
+			if o.processing, err = newTimers(o.state, processingTimerState); err != nil {
+				return err
+			}
 		}
 	}
 	// Operator state comes first, as in Flink, where a function is initialised before it is opened.
@@ -63,6 +80,19 @@ func (o *operator) process(r *graph.Record, group keygroup.ID) error {
 		o.state.SetKey(group, r.Key)
 	}
 	return o.code.Process(o.ctx, r, o.out)
+}
+
+// processSecond is process for the second input. A broadcast record is every subtask's: its key is not one of this one's.
+func (o *operator) processSecond(r *graph.Record, group keygroup.ID, broadcast bool) error {
+	o.group = group
+	switch {
+	case o.state == nil:
+	case broadcast:
+		o.state.ClearKey()
+	default:
+		o.state.SetKey(group, r.Key)
+	}
+	return o.second.ProcessSecond(o.ctx, r, o.out)
 }
 
 // advance fires the timers that the watermark makes due before it passes the watermark on, so that what they emit is not late.
@@ -96,6 +126,14 @@ func (o *operator) fire() error {
 		}
 	}
 	return o.state.Expire(o.watermark)
+}
+
+// fireProcessing fires the timers of processing time that are due. It is called between batches, so that no record sees a half of it.
+func (o *operator) fireProcessing(now time.Duration) error {
+	return o.processing.fire(int64(now), func(at int64, key []byte, group keygroup.ID) error {
+		o.group = group
+		return o.timed.OnProcessingTimer(o.ctx, time.Duration(at), key, o.out)
+	})
 }
 
 func (o *operator) retire() { o.out.retire() }
@@ -133,6 +171,25 @@ func (o *operator) DeleteTimer(at int64) error {
 	}
 	return o.timers.delete(at)
 }
+
+// RegisterProcessingTimer implements graph.OperatorContext.
+func (o *operator) RegisterProcessingTimer(at time.Duration) error {
+	if o.processing == nil {
+		return errNoProcessingTimers
+	}
+	return o.processing.register(int64(at))
+}
+
+// DeleteProcessingTimer implements graph.OperatorContext.
+func (o *operator) DeleteProcessingTimer(at time.Duration) error {
+	if o.processing == nil {
+		return errNoProcessingTimers
+	}
+	return o.processing.delete(int64(at))
+}
+
+// ProcessingTime implements graph.OperatorContext.
+func (o *operator) ProcessingTime() time.Duration { return o.s.loop.producer.now }
 
 // Watermark implements graph.OperatorContext.
 func (o *operator) Watermark() int64 { return o.watermark }

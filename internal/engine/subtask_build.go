@@ -101,7 +101,10 @@ func (l *loop) roles() {
 		case s.node.Sink:
 			take = newSink(s)
 		default:
-			take = newOperator(s, to)
+			o := newOperator(s, to)
+			if take = o; i == 0 && o.timed != nil { // a keyed operator is the first of its loop
+				l.clock = o
+			}
 		}
 		s.role = take
 		l.takers = append([]taker{take}, l.takers...)

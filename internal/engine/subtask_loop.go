@@ -27,6 +27,7 @@ type loop struct {
 	source    *source         // of the first one, or nil
 	gate      *gate           // of the first one, or nil
 	out       *fanout         // of the last one, or nil for a sink
+	clock     *operator       // the first one, if it has timers of processing time
 	throttle  backend.Throttler
 	producer  *producer
 	meter     *meter
@@ -87,6 +88,7 @@ func (l *loop) main(ctx context.Context) error {
 }
 
 func (l *loop) run(ctx context.Context) error {
+	l.producer.now = l.a.w.cfg.World.Now()
 	for _, s := range l.subtasks {
 		if err := s.open(ctx); err != nil {
 			return err
@@ -118,6 +120,10 @@ func (l *loop) step(ctx context.Context) error {
 	if l.throttle != nil && l.throttle.Blocked() {
 		return l.throttled(ctx)
 	}
+	fired, err := l.clocked(ctx, now)
+	if err != nil {
+		return err
+	}
 	worked, err := l.work(ctx, now)
 	if err != nil {
 		return err
@@ -125,10 +131,21 @@ func (l *loop) step(ctx context.Context) error {
 	if l.out != nil {
 		l.out.expire(now)
 	}
-	if worked {
+	if worked || fired {
 		return nil
 	}
 	return l.idle(ctx, now)
+}
+
+// clocked fires the timers of processing time that are due.
+func (l *loop) clocked(ctx context.Context, now time.Duration) (fired bool, err error) {
+	if l.clock == nil || !l.clock.processing.due(int64(now)) {
+		return false, nil
+	}
+	if err := l.clock.fireProcessing(now); err != nil {
+		return true, l.subtasks[0].failed(err)
+	}
+	return true, l.settle(ctx)
 }
 
 // work does one batch, if there is one.
@@ -153,15 +170,9 @@ func (l *loop) work(ctx context.Context, now time.Duration) (bool, error) {
 // take processes an element of the gate.
 func (l *loop) take(ctx context.Context, from int32, e *element) error {
 	if e.buf != nil {
-		first, take := l.subtasks[0], l.takers[0]
-		n := len(e.buf.recs)
-		for i := range n {
-			g := e.buf.get(i, &l.rec)
-			if err := take.process(&l.rec, g); err != nil {
-				return first.failed(err)
-			}
+		if err := l.records(l.gate.chans[from], e.buf); err != nil {
+			return l.subtasks[0].failed(err)
 		}
-		first.counts.in += int64(n)
 		l.gate.chans[from].release(e.buf)
 		if err := l.settle(ctx); err != nil {
 			return err
@@ -183,6 +194,29 @@ func (l *loop) take(ctx context.Context, from int32, e *element) error {
 		return nil
 	}
 	return l.checkpoint(ctx, o)
+}
+
+// records processes the records of a buffer that came over c.
+func (l *loop) records(c *channel, b *buffer) error {
+	first, n := l.takers[0], len(b.recs)
+	if c.second {
+		o := first.(*operator) // no other role has two inputs
+		for i := range n {
+			g := b.get(i, &l.rec)
+			if err := o.processSecond(&l.rec, g, c.broadcast); err != nil {
+				return err
+			}
+		}
+	} else {
+		for i := range n {
+			g := b.get(i, &l.rec)
+			if err := first.process(&l.rec, g); err != nil {
+				return err
+			}
+		}
+	}
+	l.subtasks[0].counts.in += int64(n)
+	return nil
 }
 
 // note passes a watermark on that rose.
@@ -226,6 +260,11 @@ func (l *loop) idle(ctx context.Context, now time.Duration) error {
 	}
 	if l.out != nil {
 		until = min(until, l.out.markAt())
+	}
+	if l.clock != nil {
+		if at, ok := l.clock.processing.next(); ok {
+			until = min(until, time.Duration(at))
+		}
 	}
 	return l.await(ctx, until, onInput, waitIdle)
 }

@@ -8,10 +8,13 @@ import (
 	"statebench.dev/bench/internal/keygroup"
 )
 
-// timerState is the name of the keyed state that holds an operator's timers.
-const timerState = "timers"
+// The names of the keyed states that hold an operator's timers.
+const (
+	timerState           = "timers"            // of event time
+	processingTimerState = "processing-timers" // of processing time
+)
 
-// timers are the event-time timers of one keyed subtask. The backend's timer state is the truth; the heap in memory says which
+// timers are the timers of one keyed subtask and one kind of time. The backend's timer state is the truth; the heap in memory says which
 // is next, is rebuilt on restore, and may hold timers that were deleted or, after a deletion and a new registration, twice: a timer fires only if it is
 // still in the state when its turn comes.
 type timers struct {
@@ -31,9 +34,9 @@ type timer struct {
 	group keygroup.ID
 }
 
-// newTimers makes the timer service over the state of a subtask and loads the timers that were restored.
-func newTimers(c *backend.Context) (*timers, error) {
-	state, err := backend.NewTimers(c, timerState)
+// newTimers makes the timer service over the state of that name of a subtask and loads the timers that were restored.
+func newTimers(c *backend.Context, name string) (*timers, error) {
+	state, err := backend.NewTimers(c, name)
 	if err != nil {
 		return nil, err
 	}
@@ -63,13 +66,21 @@ func (t *timers) register(at int64) error {
 // delete removes a timer of the current key.
 func (t *timers) delete(at int64) error { return t.state.Delete(at) }
 
-// due tells whether a timer's time is not after the watermark.
-func (t *timers) due(watermark int64) bool { return len(t.heap) > 0 && t.heap[0].at <= watermark }
+// due tells whether a timer's time is not after now.
+func (t *timers) due(now int64) bool { return len(t.heap) > 0 && t.heap[0].at <= now }
+
+// next is the time of the first timer, which may have been deleted; false when there is none.
+func (t *timers) next() (at int64, ok bool) {
+	if len(t.heap) == 0 {
+		return 0, false
+	}
+	return t.heap[0].at, true
+}
 
 // fire calls f for each timer due, in order of (time, key), those that f registers included. Before the call the key is
 // made the current one and the timer is taken out of the state.
-func (t *timers) fire(watermark int64, f func(at int64, key []byte, group keygroup.ID) error) error {
-	for t.due(watermark) {
+func (t *timers) fire(now int64, f func(at int64, key []byte, group keygroup.ID) error) error {
+	for t.due(now) {
 		next := t.pop()
 		t.context.SetKey(next.group, t.scratch)
 		there, err := t.state.Has(next.at)

@@ -34,7 +34,7 @@ func testState(ctx context.Context, t *testing.T, w world.World) *backend.Contex
 func TestTimersFireInOrderOfTimeAndKey(t *testing.T) {
 	simulate(t, 1, func(ctx context.Context, w world.World) {
 		c := testState(ctx, t, w)
-		tm, err := newTimers(c)
+		tm, err := newTimers(c, timerState)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,7 +68,7 @@ func TestTimersFireInOrderOfTimeAndKey(t *testing.T) {
 		if got, want := fmt.Sprint(fired), "[c@10 c@5 a@20 b@20]"; got != want {
 			t.Errorf("fired %s, want %s", got, want)
 		}
-		if again, err := newTimers(c); err != nil || len(again.heap) != 1 || again.heap[0].at != 30 {
+		if again, err := newTimers(c, timerState); err != nil || len(again.heap) != 1 || again.heap[0].at != 30 {
 			t.Errorf("the state holds %v, %v; want e@30 alone", again.heap, err)
 		}
 	})
@@ -77,7 +77,7 @@ func TestTimersFireInOrderOfTimeAndKey(t *testing.T) {
 func TestTimersAgreeWithAMap(t *testing.T) {
 	simulate(t, 1, func(ctx context.Context, w world.World) {
 		c := testState(ctx, t, w)
-		tm, err := newTimers(c)
+		tm, err := newTimers(c, timerState)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,8 +22,14 @@ const (
 	Forward Exchange = iota + 1
 	// Hash sends each record to the subtask that owns its key's group.
 	Hash
-	// Broadcast sends each record to every subtask.
+	// Broadcast sends each record to every subtask. Nothing is chained behind it.
 	Broadcast
+)
+
+// The inputs of a node.
+const (
+	First  = 0
+	Second = 1 // of a TwoInput operator only
 )
 
 // Record is one element of a stream. Its byte slices are borrowed from the buffer it travels in: an operator that
@@ -50,10 +56,13 @@ type Job struct {
 	Edges []Edge
 }
 
-// Edge leads from one node to another, by id.
+// Edge leads from one node to another, by id. Several edges may lead into one input and several out of one node, each of
+// which gets every record; two edges of the same ends and input are the same one twice.
 type Edge struct {
 	From, To string
 	Exchange Exchange
+	// Input is which input of the node To the edge feeds: First or Second.
+	Input int
 }
 
 // Node is an operator of the job. Exactly one of Source, Operator, Sink is set.
@@ -65,7 +74,7 @@ type Node struct {
 	Operator func() Operator
 	// Sink makes the node the sink; the target provides it.
 	Sink bool
-	// Keyed operators have keyed state and are reached over Hash edges only.
+	// Keyed operators have keyed state and are reached over Hash edges only, but for Broadcast ones into a second input.
 	Keyed bool
 	// States lists the keyed states the operator registers, so that an audit can decode them without running it.
 	States []backend.StateSpec
@@ -99,6 +108,14 @@ type OperatorContext interface {
 	RegisterTimer(at int64) error
 	// DeleteTimer takes it back.
 	DeleteTimer(at int64) error
+	// RegisterProcessingTimer asks for OnProcessingTimer with the current key once the time is at: time of the world, since the run
+	// began. The same key and time twice is one timer. Timers outlive a restore; those that are overdue then fire after it. The
+	// operator must be a ProcessingTimed.
+	RegisterProcessingTimer(at time.Duration) error
+	// DeleteProcessingTimer takes it back.
+	DeleteProcessingTimer(at time.Duration) error
+	// ProcessingTime is the time of the world, as of the batch of records being processed or the timer being fired.
+	ProcessingTime() time.Duration
 	// Watermark is the operator's current event time; math.MinInt64 before the first.
 	Watermark() int64
 	// Subtask, Parallelism and MaxParallelism say where it runs.
@@ -119,6 +136,22 @@ type Operator interface {
 	OnTimer(ctx context.Context, at int64, key []byte, out Collector) error
 }
 
+// TwoInput is an operator that tells the records of its second input from those of its first, which Process gets. Barriers are
+// aligned over both inputs, and the watermark is the lesser of theirs. Which input a record comes from says nothing of when:
+// between the inputs there is no order.
+type TwoInput interface {
+	Operator
+	// ProcessSecond is Process for the second input. Over a Broadcast edge no key is current: there are no keyed state and no timers.
+	ProcessSecond(ctx context.Context, r *Record, out Collector) error
+}
+
+// ProcessingTimed is an operator with timers of processing time. What they do may change when a record comes out, never whether or with what.
+type ProcessingTimed interface {
+	Operator
+	// OnProcessingTimer is called for a due timer, in order of (time, key) among those that are due together.
+	OnProcessingTimer(ctx context.Context, at time.Duration, key []byte, out Collector) error
+}
+
 // Stateful is an optional ability of an operator: state that is not keyed. Redistribution says how the parts are dealt out on a rescale.
 type Stateful interface {
 	// SnapshotOperatorState returns the parts as of the barrier; the operator does not change them afterwards.
@@ -136,6 +169,10 @@ const (
 	Split Redistribution = iota + 1
 	// Union gives every subtask all parts.
 	Union
+	// Whole is for broadcast state, of which every subtask holds the whole: each gets the parts of one of them. They are the same
+	// bytes at every subtask, or the job fails on restore, since subtasks that went apart would give output that depends on where a
+	// key lies.
+	Whole
 )
 
 // Validate reports the first thing that is wrong with the graph.
@@ -164,14 +201,52 @@ func (j *Job) Validate() error {
 	if sources != 1 || sinks != 1 {
 		return fmt.Errorf("job has %d sources and %d sinks, need one of each", sources, sinks)
 	}
-	for _, e := range j.Edges {
+	for i, e := range j.Edges {
 		from, okFrom := at[e.From]
 		to, okTo := at[e.To]
 		if !okFrom || !okTo || from >= to {
 			return fmt.Errorf("edge %s -> %s does not lead from a node to a later one", e.From, e.To)
 		}
-		if j.Nodes[to].Keyed != (e.Exchange == Hash) && j.Nodes[to].Keyed {
-			return fmt.Errorf("keyed node %q is reached over an edge that is not hash", e.To)
+		if err := j.edge(i, &j.Nodes[to]); err != nil {
+			return err
+		}
+	}
+	return j.inputs()
+}
+
+// edge checks edge number i, which leads to node to.
+func (j *Job) edge(i int, to *Node) error {
+	e := j.Edges[i]
+	if e.Exchange < Forward || e.Exchange > Broadcast || e.Input < First || e.Input > Second {
+		return fmt.Errorf("edge %s -> %s has no exchange or no input that there is", e.From, e.To)
+	}
+	for _, other := range j.Edges[:i] {
+		if other.From == e.From && other.To == e.To && other.Input == e.Input {
+			return fmt.Errorf("edge %s -> %s is there twice", e.From, e.To)
+		}
+	}
+	if to.Keyed && e.Exchange != Hash && (e.Exchange != Broadcast || e.Input != Second) {
+		return fmt.Errorf("keyed node %q is reached over an edge that is not hash", e.To)
+	}
+	return nil
+}
+
+// inputs checks that each node has edges into the inputs that it has, and into no others.
+func (j *Job) inputs() error {
+	for _, n := range j.Nodes {
+		var fed [2]bool
+		for _, e := range j.Edges {
+			if e.To == n.ID {
+				fed[e.Input] = true
+			}
+		}
+		var need [2]bool
+		if need[First] = n.Source == nil; n.Operator != nil {
+			_, need[Second] = n.Operator().(TwoInput)
+		}
+		if fed != need {
+			return fmt.Errorf("node %q: an edge leads to its first input: %t, to its second: %t; needed: %t, %t", n.ID, fed[First], fed[Second],
+				need[First], need[Second])
 		}
 	}
 	return nil
