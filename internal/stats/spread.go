@@ -1,0 +1,95 @@
+package stats
+
+import (
+	"math"
+
+	"github.com/montanaflynn/stats"
+)
+
+// Normal is the q-quantile of the standard normal distribution, 0 < q < 1.
+func Normal(q float64) float64 { return math.Sqrt2 * math.Erfinv(2*q-1) }
+
+// Spread is the robust standard deviation of the values: 1.4826 times the median distance from the median, which is the
+// standard deviation of normal ones. Where more than half of them are equal it is the plain standard deviation, since that
+// they differ at all must not be lost. It warns with fewer than two values.
+func Spread(values []float64) Figure {
+	f := check(values)
+	if !f.OK() {
+		return f
+	}
+	if f.N < 2 {
+		return None(f.N, "one value has no spread")
+	}
+	mad, err := stats.MedianAbsoluteDeviation(values)
+	if err != nil {
+		return None(f.N, err.Error())
+	}
+	f.Value = mad / Normal(0.75)
+	if f.Value == 0 {
+		if f.Value, err = stats.StandardDeviationSample(values); err != nil {
+			return None(f.N, err.Error())
+		}
+	}
+	return f
+}
+
+// Median is the middle of the values, the mean of the two in the middle of an even number. It serves to put runs together,
+// whose number is small by nature; a percentile of samples is Quantile's. It warns when there are none.
+func Median(values []float64) Figure {
+	f := check(values)
+	if !f.OK() {
+		return f
+	}
+	v, err := stats.Median(values)
+	if err != nil {
+		return None(f.N, err.Error())
+	}
+	f.Value = v
+	return f
+}
+
+// power is the probability with which an effect of the detectable size is found.
+const power = 0.8
+
+// efficiency is how much wider intervals of signed ranks are than those of normal values' means.
+const efficiency = 1.02
+
+// Detectable is the effect that n pairs whose differences have the given spread find with probability 0.8 by an interval of
+// the level, in the unit of the spread.
+func Detectable(spread float64, n int, level float64) float64 {
+	return efficiency * (Normal(1-(1-level)/2) + Normal(power)) * spread / math.Sqrt(float64(n))
+}
+
+// PairsFor is the number of pairs that find an effect (above 0) with probability 0.8, at least LeastPairs of the level.
+func PairsFor(effect, spread float64, level float64) int {
+	root := efficiency * (Normal(1-(1-level)/2) + Normal(power)) * spread / effect
+	n := math.Ceil(root*root - 1e-9)
+	if math.IsNaN(n) || n > math.MaxInt32 {
+		return math.MaxInt32
+	}
+	return max(int(n), LeastPairs(level))
+}
+
+// Segments into which Drift cuts a window, and the fewest values a segment may have.
+const driftSegments = 25
+
+// Drift tells how far the last third of a window lies from its first, as a share of the first, and whether that is more than
+// noise: more than 5 % and than twice the spread (median distance from the median) of the medians of its 25 segments. values
+// are those of the window in order of time. It is false for fewer values than segments, or a first third around 0.
+func Drift(values []float64) (change float64, drifting bool) {
+	if !check(values).OK() || len(values) < driftSegments {
+		return 0, false
+	}
+	medians := make([]float64, driftSegments)
+	for i := range medians {
+		medians[i] = Median(values[i*len(values)/driftSegments : (i+1)*len(values)/driftSegments]).Value
+	}
+	third := driftSegments / 3
+	first, last := Median(medians[:third]).Value, Median(medians[driftSegments-third:]).Value
+	mad, err := stats.MedianAbsoluteDeviation(medians)
+	if err != nil || first == 0 {
+		return 0, false
+	}
+	apart := math.Abs(last - first)
+	return (last - first) / math.Abs(first), apart > max(0.05*math.Abs(first), 2*mad)
+}
