@@ -181,6 +181,7 @@ func newRun(stdout, stderr io.Writer) *cobra.Command {
 	var out string
 	var keep bool
 	var containers containerFlags
+	var profile profileFlags
 	cmd := &cobra.Command{
 		Use:   "run <scenario.yaml>",
 		Short: "Run a scenario: all its arms, judged and plotted",
@@ -201,11 +202,20 @@ func newRun(stdout, stderr io.Writer) *cobra.Command {
 			if err := containers.prepare(cmd.Context(), p.plans, stderr); err != nil {
 				return err
 			}
-			return execute(cmd.Context(), containers.deps(stderr), order{planned: p, out: out, keep: keep}, stdout, stderr)
+			stop, err := profile.start()
+			if err != nil {
+				return err
+			}
+			err = execute(cmd.Context(), containers.deps(stderr), order{planned: p, out: out, keep: keep}, stdout, stderr)
+			if ended := stop(); err == nil {
+				err = ended
+			}
+			return err
 		},
 	}
 	f.add(cmd)
 	containers.add(cmd)
+	profile.add(cmd)
 	cmd.Flags().StringVar(&f.planFile, "plan", "", "repeat the stored plan `FILE` instead of a scenario file")
 	cmd.Flags().StringVar(&out, "out", "results", "the folder `DIR` that results go to")
 	cmd.Flags().BoolVar(&keep, "keep-objects", false, "leave the run's objects in the store (needs --store dir:PATH or s3://...)")
