@@ -260,6 +260,33 @@ func TestDelayAndErrorAddUp(t *testing.T) {
 	})
 }
 
+// TestNthRequestToDamageIsOneThatCanBe: requests that another rule fails, wherever it stands, do not count.
+func TestNthRequestToDamageIsOneThatCanBe(t *testing.T) {
+	for _, damageFirst := range []bool{false, true} {
+		inSim(t, 1, func(ctx context.Context, w world.World) {
+			m := store.NewMem()
+			m.Put(ctx, "k", []byte("body"), store.PutOptions{})
+			inj := store.NewInjector(w)
+			rules := []string{"name=errors op=get status=500 request=1", "name=damage op=get request=2 flip"}
+			if damageFirst {
+				slices.Reverse(rules)
+			}
+			for _, text := range rules {
+				inj.Add(rule(t, text))
+			}
+			b := store.WithFaults(m, inj, w)
+			var got []string
+			for range 4 {
+				body, err := b.Get(ctx, "k")
+				got = append(got, fmt.Sprint(string(body) == "body", err != nil))
+			}
+			if want := []string{"false true", "true false", "false false", "true false"}; !slices.Equal(got, want) || inj.Hits("damage") != 1 {
+				t.Errorf("damage first: %t: whole and failed: %v, want %v", damageFirst, got, want)
+			}
+		})
+	}
+}
+
 func TestBulkDeleteFailsByKey(t *testing.T) {
 	inSim(t, 1, func(ctx context.Context, w world.World) {
 		m := store.NewMem()

@@ -126,17 +126,19 @@ func (in *Injector) Before(ctx context.Context, c Call) Decision {
 	in.mu.asked[c.Op]++
 	var d Decision
 	var hit []*activeRule
-	for _, a := range in.mu.rules {
-		if a.matches(c) && a.apply(c.Op, &d) {
-			in.mu.hits[a.name]++
-			hit = append(hit, a)
+	for _, damaging := range []bool{false, true} { // what fails the request comes first: then there is nothing to damage
+		for _, a := range in.mu.rules {
+			if a.damages() == damaging && a.matches(c, d.fails()) && a.apply(c.Op, &d) {
+				in.mu.hits[a.name]++
+				hit = append(hit, a)
+			}
 		}
 	}
 	in.mu.Unlock()
 	for _, a := range hit {
 		switch {
 		case a.OnHit == nil:
-		case a.damages() && d.Status == 0 && !d.Timeout:
+		case a.damages() && !d.fails():
 			d.late = append(d.late, a)
 		default:
 			a.OnHit(ctx, c)
@@ -150,12 +152,18 @@ func (a *activeRule) damages() bool {
 	return (a.LostAck || a.Cut || a.Flip) && a.Delay == 0 && a.Jitter == 0
 }
 
-// matches also advances the rule's counter and stream, whatever other rules do.
-func (a *activeRule) matches(c Call) bool {
+// fails tells whether the request fails without effect.
+func (d Decision) fails() bool { return d.Status != 0 || d.Timeout }
+
+// matches also advances the rule's stream, whatever other rules do, and its counter. Requests that fail are not counted by a
+// rule that does damage: its n-th request is one that it can damage.
+func (a *activeRule) matches(c Call, fails bool) bool {
 	if len(a.Ops) > 0 && !slices.Contains(a.Ops, c.Op) || !strings.HasPrefix(c.Key, a.Prefix) {
 		return false
 	}
-	a.seen++
+	if !fails || !a.damages() {
+		a.seen++
+	}
 	drawn := a.Share == 0 || a.rand.Float64() < a.Share
 	return drawn && (a.Request == 0 || a.Request == a.seen)
 }
@@ -172,7 +180,7 @@ func (a *activeRule) apply(op string, d *Decision) bool {
 		}
 		touched = true
 	}
-	if d.Status != 0 || d.Timeout {
+	if d.fails() {
 		return touched || a.Status != 0 || a.Timeout // the request fails as this rule wants, whoever comes first
 	}
 	if a.Status != 0 || a.Timeout {

@@ -43,7 +43,8 @@ type Rule struct {
 	Prefix string
 	// Share is the share of matching requests that are touched, drawn from the rule's own stream; 0 means all of them.
 	Share float64
-	// Request picks the n-th matching request only, counted from 1 since the rule was added; 0 means no such limit.
+	// Request picks the n-th matching request only, counted from 1 since the rule was added; 0 means no such limit. Where the rule
+	// does damage only (LostAck, Cut, Flip), requests that other rules fail are not counted.
 	Request int64
 
 	// Status makes the request fail without effect: 429 and 503 throttle (ErrThrottled), 403 refuses (ErrDenied), 500 and other 5xx are
