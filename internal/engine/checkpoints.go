@@ -39,7 +39,8 @@ type checkpoints struct {
 	drops      []*checkpoint.Completed // subsumed and not yet dropped in the log, oldest first
 	dropping   bool                    // a job for the first of them is open
 	dropped    uint64                  // highest id that is dropped in the log
-	notices    []*pending              // completed; their subtasks are to be told once the drops are through
+	tolerance  tolerance
+	notices    []*pending // completed; their subtasks are to be told once the drops are through
 }
 
 // wanted is a checkpoint that was asked for outside the schedule.
@@ -65,13 +66,14 @@ type pending struct {
 	states    []checkpoint.SubtaskState
 	sizes     history.Sizes
 	parts     map[storedAt]struct{} // named so far: after a rescale several subtasks name the same one, each for its key groups
+	overtaken bool                  // a subtask declined since the barrier of a newer one came first
 	deciding  bool                  // all have acknowledged: the log decides now
 	wanted    *wanted
 }
 
 func newCheckpoints(s *plan.Checkpoint) checkpoints {
 	return checkpoints{
-		settings: s, next: 1, grid: world.Never, completed: checkpoint.NewCompletedStore(s.Retain),
+		settings: s, tolerance: tolerance{most: s.TolerableFailures}, next: 1, grid: world.Never, completed: checkpoint.NewCompletedStore(s.Retain),
 		registry: checkpoint.NewRegistry(), unreadable: map[uint64]bool{},
 	}
 }
@@ -243,6 +245,9 @@ func (c *coordinator) aborted(ctx context.Context, p *pending, reason, why strin
 	c.checkpoints.ended, c.checkpoints.any = now, true
 	c.record(ctx, history.Event{Kind: history.CheckpointAborted, Actor: c.name, Attempt: p.attempt.id, Checkpoint: p.id,
 		Planned: p.planned, Dur: now - p.triggered, Reason: reason, Error: why, Injected: injected})
+	if !p.overtaken {
+		c.checkpoints.tolerance.note(reason, why)
+	}
 	if !p.attempt.over {
 		c.toHosts(ctx, p.attempt, CheckpointAborted{ID: p.id})
 	}
@@ -267,6 +272,9 @@ func (c *coordinator) decline(ctx context.Context, m Message, b Decline) {
 	why := subtaskName(b.Operator, b.Index)
 	if b.Error != "" {
 		why += ": " + b.Error
+	}
+	if p := c.checkpoints.find(b.Checkpoint); p != nil {
+		p.overtaken = b.Overtaken
 	}
 	c.abortPending(ctx, func(p *pending) bool { return p.id == b.Checkpoint }, reason, why, b.Injected)
 }

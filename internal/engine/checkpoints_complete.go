@@ -42,6 +42,7 @@ func (c *coordinator) decided(ctx context.Context, d ledgerDone) {
 	}
 	now := c.world.Now()
 	k.ended, k.any = now, true
+	k.tolerance.completed(m.ID)
 	change := k.registry.Complete(m, d.object)
 	old := k.completed.Add(&checkpoint.Completed{Metadata: m, Object: d.object})
 	if c.cfg.OnCompleted != nil {

@@ -64,6 +64,8 @@ type coordinator struct {
 	halted   bool          // the input is to end
 
 	checkpoints checkpoints
+	restarts    *restarts
+	verdict     verdict // on the attempt that failed last
 	rescale     *rescale
 	cleaning    cleaning
 	over        bool // the loop ends
@@ -92,6 +94,7 @@ func newCoordinator(cfg *Config, t *Transport, n *Network, v *view, d *world.Dom
 	c.end.Watch()
 	c.checkpoints = newCheckpoints(&cfg.Settings.Checkpoint)
 	c.cleaning = newCleaning(cfg.World)
+	c.restarts = newRestarts(cfg)
 	return c
 }
 
@@ -206,6 +209,7 @@ func (c *coordinator) tick(ctx context.Context) {
 	}
 	c.advance(ctx, now)
 	c.tickCheckpoints(ctx, now)
+	c.enforceTolerance(ctx)
 }
 
 // handle acts on one message.

@@ -120,6 +120,7 @@ func (c *coordinator) fail(ctx context.Context, f failure) {
 	}
 	a := c.attempt
 	c.cause = f.cause
+	c.judgeFailure(f)
 	c.cancel(ctx, phaseFailing, ReasonAttemptFailed, func() {
 		c.record(ctx, history.Event{Kind: history.AttemptFailed, Actor: f.actor, Attempt: a.id, Error: f.err, Text: f.cause, Injected: f.injected})
 	})

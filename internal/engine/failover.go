@@ -9,7 +9,6 @@ import (
 	"statebench.dev/bench/backend/checkpoint"
 	"statebench.dev/bench/backend/store"
 	"statebench.dev/bench/internal/history"
-	"statebench.dev/bench/internal/plan"
 )
 
 // lead makes the coordinator the leader: it reads the log, takes the next term, and learns what the retained checkpoints name.
@@ -107,8 +106,12 @@ func (c *coordinator) advance(ctx context.Context, now time.Duration) {
 		}
 		c.fence(ctx)
 		c.cleanAttempt(ctx, c.attempt.id)
+		if c.verdict.final != nil {
+			c.failJob(ctx, c.verdict.final)
+			return
+		}
 		// Without any delay a job that fails at once would never let time pass.
-		c.phase, c.until = phaseDelaying, now+max(plan.D(c.cfg.Settings.RestartDelay), time.Millisecond)
+		c.phase, c.until = phaseDelaying, now+max(c.verdict.delay, time.Millisecond)
 		if c.cause == causeRescale {
 			c.until = now
 		}

@@ -134,6 +134,7 @@ type Decline struct {
 	Reason     string // ReasonDeclined or ReasonAsyncFailure; anything else counts as declined
 	Error      string // what happened
 	Injected   bool   // a fault of the plan made the error
+	Overtaken  bool   // the barrier of a newer checkpoint came first: no sign that anything is wrong
 }
 
 // CheckpointCompleted tells a worker's subtasks that a checkpoint completed, together with the newest one it subsumed.

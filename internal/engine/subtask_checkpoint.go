@@ -160,7 +160,7 @@ func (a *Acknowledge) sizes() *history.Sizes {
 func (l *loop) superseded(ctx context.Context, id uint64) {
 	for _, s := range l.subtasks {
 		l.a.send(ctx, Decline{Checkpoint: id, Operator: s.node.ID, Index: s.d.Index, Reason: ReasonDeclined,
-			Error: "a barrier of a newer checkpoint came first"})
+			Error: "a barrier of a newer checkpoint came first", Overtaken: true})
 	}
 }
 

@@ -151,4 +151,5 @@ const (
 	CauseSubtaskFailed = "subtask-failed"
 	CauseRescale       = "rescale"
 	CauseDeployFailed  = "deploy-failed" // a subtask failed while it restored
+	CauseCheckpoints   = "checkpoints"   // more checkpoints failed in a row than are tolerated
 )
