@@ -45,7 +45,9 @@ type checkpoints struct {
 
 // wanted is a checkpoint that was asked for outside the schedule.
 type wanted struct {
-	done func(ctx context.Context, id uint64, err error)
+	done  func(ctx context.Context, id uint64, err error)
+	last  bool          // it was asked for after the input was ordered to end: what timers of processing time hold back is to come first
+	after time.Duration // not triggered before
 }
 
 // storedAt says where a part of an object that handles name is stored.
@@ -65,6 +67,7 @@ type pending struct {
 	left      int
 	states    []checkpoint.SubtaskState
 	sizes     history.Sizes
+	timer     time.Duration         // when those timers of processing time are due that are the first of their subtasks; 0: there are none
 	parts     map[storedAt]struct{} // named so far: after a rescale several subtasks name the same one, each for its key groups
 	overtaken bool                  // a subtask declined since the barrier of a newer one came first
 	deciding  bool                  // all have acknowledged: the log decides now
@@ -121,7 +124,7 @@ func (k *checkpoints) deciding() bool {
 func (c *coordinator) tickCheckpoints(ctx context.Context, now time.Duration) {
 	k := &c.checkpoints
 	c.abortPending(ctx, func(p *pending) bool { return now >= p.deadline }, ReasonExpired, "", false)
-	if len(k.wanted) > 0 && c.hindrance(now, false) == "" {
+	if len(k.wanted) > 0 && now >= k.wanted[0].after && c.hindrance(now, false) == "" {
 		w := k.wanted[0]
 		k.wanted = k.wanted[1:]
 		c.trigger(ctx, now, 0, w)

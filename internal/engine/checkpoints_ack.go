@@ -84,6 +84,7 @@ func (p *pending) take(ordinal int, a *Acknowledge) {
 	p.acked[ordinal] = true
 	p.left--
 	p.states[ordinal] = a.State
+	p.timer = max(p.timer, a.Timer)
 	s := &p.sizes
 	s.Checkpointed += a.Persisted.Checkpointed
 	s.Preemptive += a.Persisted.Preemptive

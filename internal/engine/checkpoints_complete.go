@@ -140,8 +140,13 @@ func (c *coordinator) notify(ctx context.Context) {
 			c.toHosts(ctx, p.attempt, CheckpointCompleted{ID: p.id, Subsumed: k.dropped})
 		}
 		_ = c.pass(ctx, failpoint.CheckpointNotifyEnd) // the messages are on their way
-		if p.wanted != nil {
-			p.wanted.done(ctx, p.id, nil)
+		switch w := p.wanted; {
+		case w == nil:
+		case w.last && p.timer > 0: // something was held back still
+			w.after = p.timer
+			k.wanted = append(k.wanted, w)
+		default:
+			w.done(ctx, p.id, nil)
 		}
 	}
 }

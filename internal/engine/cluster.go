@@ -144,7 +144,8 @@ func (e *Engine) ask(ctx context.Context, r *request) (uint64, error) {
 }
 
 // Checkpoint implements target.Cluster. It waits until the job runs and no more than the allowed checkpoints are pending; the
-// minimum pause does not hold for it. The error says why the checkpoint was aborted.
+// minimum pause does not hold for it. After StopSources it waits for the end of the input, and takes checkpoints until one has no timer of
+// processing time in it, so that nothing is held back: an operator whose timers renew themselves without input never comes to an end. The error says why the checkpoint was aborted.
 func (e *Engine) Checkpoint(ctx context.Context) (uint64, error) {
 	return e.ask(ctx, &request{kind: askCheckpoint})
 }

@@ -195,6 +195,9 @@ func (c *coordinator) loop(ctx context.Context) error {
 // wakeAt is when something is due that no message announces.
 func (c *coordinator) wakeAt() time.Duration {
 	at := min(c.beat, c.checkpoints.wakeAt())
+	if w := c.checkpoints.wanted; len(w) > 0 && w[0].after > c.world.Now() {
+		at = min(at, w[0].after)
+	}
 	if c.until > c.world.Now() { // else something other than time is waited for
 		at = min(at, c.until)
 	}

@@ -59,7 +59,8 @@ func (c *coordinator) serve(ctx context.Context, r *request) {
 	}
 	switch r.kind {
 	case askCheckpoint:
-		c.checkpoints.wanted = append(c.checkpoints.wanted, &wanted{done: func(_ context.Context, id uint64, err error) { r.answer(id, err) }})
+		c.checkpoints.wanted = append(c.checkpoints.wanted, &wanted{last: c.halted,
+			done: func(_ context.Context, id uint64, err error) { r.answer(id, err) }})
 	case askRescale:
 		c.beginRescale(ctx, r)
 	case askStopSources:

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -78,7 +79,11 @@ func (c *coordinator) deploy(ctx context.Context) {
 	}
 	sort.Strings(a.hosts)
 	shares := c.shares(from, p)
-	if err := c.restoreSink(ctx, a.id, from); err != nil {
+	err := shares.alike()
+	if err == nil {
+		err = c.restoreSink(ctx, a.id, from)
+	}
+	if err != nil {
 		c.attempts--
 		c.failJob(ctx, err)
 		return
@@ -178,6 +183,22 @@ func (s *shares) of(operator string, index int) SubtaskDeployment {
 	return d
 }
 
+// alike checks that all subtasks of an operator have the same broadcast state.
+func (s *shares) alike() error {
+	for _, op := range s.c.job.operators {
+		if s.from == nil || s.c.job.redistribute[op] != graph.Whole {
+			continue
+		}
+		first := s.own[place{op, 0}]
+		for i := 1; i < s.from.Parallelism; i++ {
+			if !slices.EqualFunc(first, s.own[place{op, i}], bytes.Equal) {
+				return fmt.Errorf("checkpoint %d: the broadcast state of %s is not that of %s", s.from.ID, subtaskName(op, i), subtaskName(op, 0))
+			}
+		}
+	}
+	return nil
+}
+
 // operatorState deals out state that is not keyed. A subtask keeps its own parts as long as the parallelism stays.
 func (s *shares) operatorState(operator string, index int) [][]byte {
 	all := s.parts[operator]
@@ -186,6 +207,8 @@ func (s *shares) operatorState(operator string, index int) [][]byte {
 		return nil
 	case s.c.job.redistribute[operator] == graph.Union:
 		return slices.Clone(all)
+	case s.c.job.redistribute[operator] == graph.Whole:
+		return s.own[place{operator, 0}]
 	case s.from.Parallelism == s.parallelism:
 		return s.own[place{operator, index}]
 	}

@@ -110,6 +110,7 @@ type Acknowledge struct {
 	Checkpoint uint64
 	State      checkpoint.SubtaskState
 	Persisted  backend.Persisted
+	Timer      time.Duration // the earliest timer of processing time in the cut; 0: there is none
 	StartDelay time.Duration // trigger until the first barrier arrived
 	Align      time.Duration
 	Sync       time.Duration

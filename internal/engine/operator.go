@@ -136,6 +136,18 @@ func (o *operator) fireProcessing(now time.Duration) error {
 	})
 }
 
+// earliest is the time of the first timer of processing time, 0 when there is none. One that was deleted counts until its time.
+func (o *operator) earliest() time.Duration {
+	if o.processing == nil {
+		return 0
+	}
+	at, ok := o.processing.next()
+	if !ok {
+		return 0
+	}
+	return max(1, time.Duration(at))
+}
+
 func (o *operator) retire() { o.out.retire() }
 
 func (o *operator) snapshot(ctx context.Context, _ uint64, part *checkpoint.SubtaskState) error {

@@ -89,6 +89,9 @@ func (s *subtask) capture(ctx context.Context, o outcome) (*part, error) {
 			return nil, err
 		}
 	}
+	if o, ok := s.role.(*operator); ok {
+		p.ack.Timer = o.earliest()
+	}
 	err := s.role.snapshot(ctx, id, &p.ack.State)
 	if err == nil {
 		err = s.pass(ctx, failpoint.CheckpointPrecommitEnd)
