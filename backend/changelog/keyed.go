@@ -29,6 +29,7 @@ type keyed struct {
 	inheritedBytes int64
 	cut            uint64 // the log begins here: all before is in base
 	records        []record
+	borrowed       bool   // the base is a savepoint's
 	subsumedTo     uint64 // end of the newest checkpoint that is known to be no longer retained
 
 	// Materialization.
@@ -110,6 +111,7 @@ func (k *keyed) Append(a backend.Addr, value []byte) (uint64, error) {
 // Completed implements backend.Keyed.
 func (k *keyed) Completed(ctx context.Context, id, subsumed uint64) error {
 	err := k.log.Confirm(ctx, id, subsumed)
+	k.adopt(id)
 	for _, r := range k.records {
 		if r.id == id && r.materialization > k.confirmed {
 			k.confirmed = r.materialization
@@ -152,13 +154,18 @@ func (k *keyed) truncate(ctx context.Context) error {
 }
 
 // Aborted implements backend.Keyed. The nested backend is not told: the materialization stays the base of the next checkpoint.
-func (k *keyed) Aborted(_ context.Context, id uint64) error {
+func (k *keyed) Aborted(ctx context.Context, id uint64) (err error) {
 	k.log.Reset(id)
+	for _, r := range k.records {
+		if r.id == id && r.snapshot.own != nil { // no other checkpoint has this materialization
+			err = k.Keyed.Aborted(ctx, r.materialization)
+		}
+	}
 	k.records = slices.DeleteFunc(k.records, func(r record) bool { return r.id == id })
 	if k.base.first == id {
 		k.base.first = 0
 	}
-	return nil
+	return err
 }
 
 // Gauges implements backend.Keyed.

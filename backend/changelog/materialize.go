@@ -54,7 +54,7 @@ func (k *keyed) tick() {
 	if k.ended.Load() {
 		return
 	}
-	if k.running != nil || k.base.id > k.confirmed {
+	if k.running != nil || k.base.id > k.confirmed || k.borrowed {
 		k.again()
 		return
 	}

@@ -31,7 +31,7 @@ func (b *Backend) restore(ctx context.Context, o backend.OpenOptions) (*keyed, e
 	}
 	stats.BaseTime = b.env.World.Now() - began
 	began = b.env.World.Now()
-	read, err := b.log.Read(ctx, k.inherited, o.Range, &replay{k: k})
+	read, err := b.log.Read(ctx, k.inherited, o.Range, &replay{to: k.Keyed, positioned: k.positioned, k: k})
 	stats.ReplayTime = b.env.World.Now() - began
 	stats.DeltaBytes, stats.ReplayedChanges = read.Bytes, read.Changes
 	if err != nil {
@@ -81,6 +81,7 @@ func (k *keyed) inherit(handles []backend.StateHandle) (bases []backend.StateHan
 			id = h.Checkpoint // of the nested backend alone: its ids go on from there
 		}
 		k.base.id = max(k.base.id, id)
+		k.borrowed = k.borrowed || h.Borrowed()
 		k.base.refs = append(k.base.refs, h.Base...)
 		k.inherited = append(k.inherited, h.Delta...)
 		if len(h.Base) > 0 {
@@ -124,7 +125,10 @@ func (k *keyed) openNested(ctx context.Context, o backend.OpenOptions, bases []b
 
 // replay applies logged changes to the nested backend.
 type replay struct {
-	k   *keyed
+	to         backend.Keyed
+	positioned backend.Positioned
+	k          *keyed // whose log is to know the states; nil: none
+
 	ids []backend.StateID // by the log's id; only those known are looked at
 	has []bool
 }
@@ -134,7 +138,7 @@ var _ dstl.Visitor = (*replay)(nil)
 func (r *replay) States(states []dstl.State) error {
 	clear(r.has)
 	for _, s := range states {
-		id, err := r.k.Register(s.Spec)
+		id, err := r.register(s.Spec)
 		if err != nil {
 			return err
 		}
@@ -146,6 +150,13 @@ func (r *replay) States(states []dstl.State) error {
 	return nil
 }
 
+func (r *replay) register(spec backend.StateSpec) (backend.StateID, error) {
+	if r.k != nil {
+		return r.k.Register(spec)
+	}
+	return r.to.Register(spec)
+}
+
 func (r *replay) Apply(c *dstl.Change) error {
 	if int(c.State) >= len(r.ids) || !r.has[c.State] {
 		return fmt.Errorf("change of unknown state %d", c.State)
@@ -153,13 +164,13 @@ func (r *replay) Apply(c *dstl.Change) error {
 	a := backend.Addr{State: r.ids[c.State], Group: c.Group, Key: c.Key}
 	switch c.Op {
 	case dstl.OpPut:
-		return r.k.Keyed.Put(a, c.Value)
+		return r.to.Put(a, c.Value)
 	case dstl.OpDelete:
-		return r.k.Keyed.Delete(a)
+		return r.to.Delete(a)
 	case dstl.OpDeletePrefix:
-		return r.k.Keyed.DeletePrefix(a)
+		return r.to.DeletePrefix(a)
 	case dstl.OpAppend:
-		return r.k.positioned.PutAt(a, c.Pos, c.Value)
+		return r.positioned.PutAt(a, c.Pos, c.Value)
 	default:
 		return fmt.Errorf("change of unknown kind %d", c.Op)
 	}

@@ -18,12 +18,16 @@ type snapshot struct {
 	base      *base
 	fresh     bool // it is the first with this base
 	inherited []backend.ObjectRef
-	ok        bool // a handle was made
+	ok        bool             // a handle was made
+	own       *materialization // the base of this checkpoint alone, to be made by it; nil: base is
 	running   atomic.Bool
 }
 
 // Snapshot implements backend.Keyed: it ends the active change set and pins the log from the base on.
-func (k *keyed) Snapshot(_ context.Context, id uint64) (backend.Snapshot, error) {
+func (k *keyed) Snapshot(ctx context.Context, id uint64) (backend.Snapshot, error) {
+	if k.borrowed {
+		return k.own(ctx, id)
+	}
 	to, err := k.log.Cut(k.cut, id)
 	if err != nil {
 		return nil, err
@@ -44,24 +48,30 @@ func (s *snapshot) Persist(ctx context.Context) (backend.Persisted, error) {
 	if err := points.Hit(ctx, failpoint.CheckpointUploadBegin, k.subtask); err != nil {
 		return backend.Persisted{}, fmt.Errorf("persist snapshot %d of %s: %w", s.id, k.subtask, err)
 	}
-	log, err := k.log.Persist(ctx, s.from, s.id)
+	base, err := s.persistBase(ctx)
 	if err != nil {
 		return backend.Persisted{}, err
 	}
+	log, err := k.log.Persist(ctx, s.from, s.id)
+	if err != nil {
+		s.discardOwn(ctx)
+		return backend.Persisted{}, err
+	}
 	if err := points.Hit(ctx, failpoint.CheckpointUploadEnd, k.subtask); err != nil {
+		s.discardOwn(ctx)
 		return backend.Persisted{}, fmt.Errorf("persist snapshot %d of %s: %w", s.id, k.subtask, err)
 	}
 	s.ok = true
 	p := backend.Persisted{
 		Handle: backend.StateHandle{
-			Backend: s.base.format, Operator: k.operator, Range: k.Range(), Checkpoint: s.id, Materialization: s.base.id,
-			Base: slices.Clone(s.base.refs), Delta: slices.Concat(s.inherited, log.Refs),
+			Backend: base.format, Operator: k.operator, Range: k.Range(), Checkpoint: s.id, Materialization: base.id,
+			Base: slices.Clone(base.refs), Delta: slices.Concat(s.inherited, log.Refs),
 		},
 		Checkpointed: log.Bytes, Preemptive: log.Preemptive, Objects: log.Objects,
 	}
-	if s.fresh {
-		p.Materialized = s.base.bytes
-		p.Objects += s.base.objects
+	if s.fresh || s.own != nil {
+		p.Materialized = base.bytes
+		p.Objects += base.objects
 	}
 	return p, nil
 }
@@ -69,6 +79,9 @@ func (s *snapshot) Persist(ctx context.Context) (backend.Persisted, error) {
 // Release implements backend.Snapshot. Without a handle the log need not keep anything for the checkpoint.
 func (s *snapshot) Release() {
 	s.running.Store(false)
+	if s.own != nil {
+		s.own.snap.Release()
+	}
 	if !s.ok {
 		s.k.log.Reset(s.id)
 	}

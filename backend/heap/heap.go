@@ -84,12 +84,12 @@ func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (backend.Keye
 		switch {
 		case len(h.Delta) > 0:
 			return nil, fmt.Errorf("open %s: handle of checkpoint %d has changelog parts; it needs the changelog backend", o.Subtask, h.Checkpoint)
-		case h.Backend != Name && len(h.Base) > 0:
+		case h.Backend != Name && h.Backend != backend.Canonical && len(h.Base) > 0:
 			return nil, fmt.Errorf("open %s: handle of checkpoint %d is of backend %q, not of %s", o.Subtask, h.Checkpoint, h.Backend, Name)
 		}
 	}
 	k := newKeyed(b, o)
-	if err := k.restore(ctx, o); err != nil {
+	if err := k.restoreAll(ctx, o); err != nil {
 		return nil, fmt.Errorf("open %s: %w", o.Subtask, err)
 	}
 	b.open.Add(1)

@@ -25,6 +25,7 @@ type snapshot struct {
 	positions []uint64
 	specs     []backend.StateSpec
 	states    []stateView
+	savepoint *backend.SavepointOptions // nil: it is none
 }
 
 // stateView is the tables of one state that are not empty, in order of key groups.
@@ -86,9 +87,13 @@ func (s *snapshot) Release() {
 // Persist implements backend.Snapshot.
 func (s *snapshot) Persist(ctx context.Context) (backend.Persisted, error) {
 	e := &s.k.b.e
-	ctx = store.WithInfo(ctx, store.Info{Cause: "base", Who: e.Worker, Attempt: e.Attempt, Checkpoint: s.id})
+	cause := "base"
+	if s.savepoint != nil {
+		cause = "savepoint"
+	}
+	ctx = store.WithInfo(ctx, store.Info{Cause: cause, Who: e.Worker, Attempt: e.Attempt, Checkpoint: s.id})
 	p := newPersister(ctx, s)
-	err := s.k.reach(ctx, failpoint.CheckpointUploadBegin)
+	err := s.reach(ctx, failpoint.CheckpointUploadBegin)
 	if err == nil {
 		err = p.write(ctx)
 	}
@@ -103,7 +108,7 @@ func (s *snapshot) Persist(ctx context.Context) (backend.Persisted, error) {
 	}
 	p.recycle()
 	if err == nil {
-		err = s.k.reach(ctx, failpoint.CheckpointUploadEnd)
+		err = s.reach(ctx, failpoint.CheckpointUploadEnd)
 	}
 	if err != nil {
 		p.discard(ctx)
@@ -112,12 +117,20 @@ func (s *snapshot) Persist(ctx context.Context) (backend.Persisted, error) {
 	return p.result(), nil
 }
 
-// reach passes a failpoint of the checkpoint's life; a backend that nests this one has its own.
-func (k *keyed) reach(ctx context.Context, point string) error {
-	if k.names != nil {
+// reach passes a failpoint of the checkpoint's life; a backend that nests this one has its own, but for savepoints.
+func (s *snapshot) reach(ctx context.Context, point string) error {
+	if s.k.names != nil && s.savepoint == nil {
 		return nil
 	}
-	return k.b.e.Failpoints.Hit(ctx, point, k.subtask)
+	return s.k.b.e.Failpoints.Hit(ctx, point, s.k.subtask)
+}
+
+// objectName names the next object of the snapshot.
+func (p *persister) objectName() string {
+	if o := p.s.savepoint; o != nil {
+		return o.Names(uint64(len(p.objects)))
+	}
+	return p.s.k.objectName(p.s.k.objects.Add(1) - 1)
 }
 
 // errUpload ends the encoding early; the failed upload's own error takes its place.
@@ -273,7 +286,7 @@ func (p *persister) seal(ctx context.Context) error {
 	k := p.s.k
 	body := appendFooter(p.buf, footer{p.s.specs, p.index})
 	o := &object{ref: backend.ObjectRef{
-		Key: k.objectName(k.objects.Add(1) - 1), Bytes: int64(len(body)), CRC32C: castagnoli(body), Length: int64(len(body)),
+		Key: p.objectName(), Bytes: int64(len(body)), CRC32C: castagnoli(body), Length: int64(len(body)),
 		Groups: keygroup.Range{From: p.index[0].group, To: p.index[len(p.index)-1].group + 1},
 	}}
 	p.objects = append(p.objects, o)

@@ -68,6 +68,13 @@ func (a *attached) retain(live map[pebbleFile]bool) {
 	}
 }
 
+// path is where the content of an object lies.
+func (a *attached) path(key string) string {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	return a.files[key]
+}
+
 // ReadObject implements remote.Storage.
 func (a *attached) ReadObject(_ context.Context, key string) (remote.ObjectReader, int64, error) {
 	a.mu.RLock()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -47,6 +48,9 @@ type keyed struct {
 	shared map[pebbleFile]object // objects of a completed checkpoint, by the local file they were made of
 	taken  []*snapshot           // that are not known to have completed or not
 	linked int                   // folders for links given out
+
+	viewMu sync.Mutex
+	views  []*pebble.Snapshot // of canonical savepoints that are not released
 }
 
 // state is one registered state.
@@ -357,6 +361,7 @@ func (k *keyed) Close(context.Context) error {
 // discard closes the database and removes its files. The last user calls it.
 func (k *keyed) discard() {
 	if k.db != nil {
+		k.closeViews()
 		err := k.db.Close()
 		k.failure.mu.Lock()
 		k.failure.closing = err

@@ -27,8 +27,12 @@ func castagnoli(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc3
 // Persist implements backend.Snapshot: it uploads the files that are no objects yet, and then the manifest.
 func (s *snapshot) Persist(ctx context.Context) (backend.Persisted, error) {
 	e := &s.k.b.e
-	ctx = store.WithInfo(ctx, store.Info{Cause: "base", Who: e.Worker, Attempt: e.Attempt, Checkpoint: s.id})
-	err := s.k.reach(ctx, failpoint.CheckpointUploadBegin)
+	cause := "base"
+	if s.savepoint != nil {
+		cause = "savepoint"
+	}
+	ctx = store.WithInfo(ctx, store.Info{Cause: cause, Who: e.Worker, Attempt: e.Attempt, Checkpoint: s.id})
+	err := s.reach(ctx, failpoint.CheckpointUploadBegin)
 	if err == nil {
 		err = s.upload(ctx)
 	}
@@ -37,7 +41,7 @@ func (s *snapshot) Persist(ctx context.Context) (backend.Persisted, error) {
 		manifest, err = s.putManifest(ctx)
 	}
 	if err == nil {
-		err = s.k.reach(ctx, failpoint.CheckpointUploadEnd)
+		err = s.reach(ctx, failpoint.CheckpointUploadEnd)
 	}
 	if err != nil {
 		s.discard(ctx, manifest)
@@ -47,12 +51,21 @@ func (s *snapshot) Persist(ctx context.Context) (backend.Persisted, error) {
 	return s.result(manifest), nil
 }
 
-// reach passes a failpoint of the checkpoint's life; a backend that nests this one has its own.
-func (k *keyed) reach(ctx context.Context, point string) error {
-	if k.names != nil {
+// reach passes a failpoint of the checkpoint's life; a backend that nests this one has its own, but for savepoints.
+func (s *snapshot) reach(ctx context.Context, point string) error {
+	if s.k.names != nil && s.savepoint == nil {
 		return nil
 	}
-	return k.b.e.Failpoints.Hit(ctx, point, k.subtask)
+	return s.k.b.e.Failpoints.Hit(ctx, point, s.k.subtask)
+}
+
+// objectName names the next object of the snapshot. Its asynchronous part calls it.
+func (s *snapshot) objectName(ext string) string {
+	if s.savepoint == nil {
+		return s.k.objectName(s.k.objects.Add(1)-1, ext)
+	}
+	s.named++
+	return s.savepoint.Names(s.named-1) + ext
 }
 
 // upload puts all files that are not in the store, some at the same time.
@@ -71,7 +84,7 @@ func (s *snapshot) upload(ctx context.Context) error {
 		if buf, err = buffers.Take(ctx); err != nil || failed.Load() {
 			break
 		}
-		src.object.key = s.k.objectName(s.k.objects.Add(1)-1, tableExt)
+		src.object.key = s.objectName(tableExt)
 		uploads.Go(ctx, "upload "+src.object.key, func(ctx context.Context) error {
 			buf, errs[i] = s.uploadFile(ctx, src, buf)
 			if errs[i] != nil {
@@ -143,7 +156,7 @@ func orShort(err error) error {
 // putManifest puts the object that says how the tables make up the state.
 func (s *snapshot) putManifest(ctx context.Context) (object, error) {
 	body := s.encode()
-	o := object{key: s.k.objectName(s.k.objects.Add(1)-1, manifestExt), bytes: int64(len(body)), crc: castagnoli(body)}
+	o := object{key: s.objectName(manifestExt), bytes: int64(len(body)), crc: castagnoli(body)}
 	err := s.k.b.e.Bucket.Put(ctx, o.key, body, store.PutOptions{Info: store.InfoOf(ctx)})
 	if err != nil {
 		return object{}, err

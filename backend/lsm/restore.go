@@ -29,6 +29,11 @@ func (k *keyed) begin(ctx context.Context, o backend.OpenOptions) error {
 	r := restorer{k: k}
 	ctx = store.WithInfo(ctx, store.Info{Cause: "restore", Who: k.b.e.Worker, Attempt: k.b.e.Attempt})
 	err := r.run(ctx, o)
+	if err == nil {
+		var more int64
+		more, err = k.restoreCanonical(ctx, o)
+		r.bytes += more
+	}
 	if o.Restored != nil {
 		o.Restored.BaseTime, o.Restored.BaseBytes = w.Now()-began, r.bytes
 	}

@@ -29,6 +29,7 @@ type object struct {
 type source struct {
 	file   pebbleFile
 	link   string // "": it is an object
+	from   string // what the link is made to
 	groups keygroup.Range
 	object object
 	put    bool // the object was put by this snapshot
@@ -50,6 +51,9 @@ type snapshot struct {
 	dir      string
 	released atomic.Bool
 	ok       atomic.Bool // it was persisted
+	// savepoint is set for a native savepoint: all its files become objects of its own, and no later snapshot knows of it.
+	savepoint *backend.SavepointOptions
+	named     uint64 // objects named for a savepoint
 
 	specs     []backend.StateSpec
 	positions []uint64
@@ -68,10 +72,15 @@ func (k *keyed) Snapshot(ctx context.Context, id uint64) (backend.Snapshot, erro
 		return nil, errClosed
 	}
 	defer k.life.leave()
+	return k.fix(ctx, id, nil)
+}
+
+// fix takes a snapshot, for a native savepoint where o is set.
+func (k *keyed) fix(ctx context.Context, id uint64, o *backend.SavepointOptions) (backend.Snapshot, error) {
 	if err := k.flush(ctx); err != nil {
 		return nil, fmt.Errorf("snapshot %d of %s: %w", id, k.subtask, err)
 	}
-	s := &snapshot{k: k, id: id, specs: k.States(), positions: slices.Clone(k.positions), counts: k.counts.clone()}
+	s := &snapshot{k: k, id: id, savepoint: o, specs: k.States(), positions: slices.Clone(k.positions), counts: k.counts.clone()}
 	s.dir = k.b.fs.PathJoin(k.dir, fmt.Sprintf("snapshot-%d", k.linked))
 	k.linked++
 	for n := 1; ; n++ {
@@ -86,7 +95,9 @@ func (k *keyed) Snapshot(ctx context.Context, id uint64) (backend.Snapshot, erro
 		}
 	}
 	k.forget(s)
-	k.taken = append(k.taken, s)
+	if o == nil {
+		k.taken = append(k.taken, s)
+	}
 	k.pay(ctx, k.b.o.Costs.Snapshot)
 	return s, nil
 }
@@ -184,12 +195,17 @@ func (s *snapshot) add(t *pebble.SSTableInfo, layer int, index map[pebbleFile]in
 		i = len(s.sources)
 		index[file] = i
 		src := source{file: file, groups: b.groups()}
-		if o, ok := s.k.bucket.objects[file]; ok {
-			src.object = o
-		} else if o, ok := s.k.shared[file]; ok && !s.contested[file] {
+		restored, attached := s.k.bucket.objects[file]
+		if o, ok := s.k.shared[file]; s.savepoint == nil && attached && !backend.UserOwned(restored.key) {
+			src.object = restored
+		} else if s.savepoint == nil && ok && !s.contested[file] {
 			src.object = o
 		} else {
 			src.link = t.BackingSSTNum.String() + ".sst"
+			src.from = s.k.b.fs.PathJoin(s.k.dir, "db", src.link)
+			if attached {
+				src.from = s.k.bucket.path(restored.key)
+			}
 		}
 		s.sources = append(s.sources, src)
 	}
@@ -211,7 +227,7 @@ func (s *snapshot) link() error {
 			}
 			made = true
 		}
-		if err := f.Link(f.PathJoin(s.k.dir, "db", src.link), f.PathJoin(s.dir, src.link)); err != nil {
+		if err := f.Link(src.from, f.PathJoin(s.dir, src.link)); err != nil {
 			return err
 		}
 	}
@@ -249,7 +265,7 @@ func (k *keyed) Completed(_ context.Context, id, _ uint64) error {
 		switch {
 		case s.id == id && s.ok.Load():
 			for _, src := range s.sources {
-				if _, ok := k.bucket.objects[src.file]; !ok {
+				if o, ok := k.bucket.objects[src.file]; !ok || backend.UserOwned(o.key) {
 					k.shared[src.file] = src.object
 				}
 			}

@@ -1,0 +1,210 @@
+package savepoint
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/klauspost/compress/s2"
+
+	"statebench.dev/bench/backend"
+	"statebench.dev/bench/backend/store"
+	"statebench.dev/bench/internal/keygroup"
+)
+
+// An object of the canonical form, version 1; fixed integers are big-endian:
+//
+//	header    magic "sbcanon", version uint16
+//	block*    length uint32, crc32c uint32 (of what follows), s2 block of:
+//	            key group uint16, then sections: state uint16, elements uint32,
+//	            then each element: length of key varint, length of value varint, key, value
+//	footer    states uint16, each: type uint8, access uint8, name (length uint16)
+//	          key groups uint32, each: group uint16, position uint64, offset uint64, length uint64, elements uint64
+//	trailer   length of footer uint32, crc32c of footer uint32, magic "sbcanon", version uint16
+//
+// Key groups are in ascending order and the blocks of one are adjacent; a key group may go on in the next object. Within a
+// key group states are in the order of the footer, whose numbering the sections use; elements of ordered states are in
+// order of keys. Position is greater than all positions of list elements that the key group ever had, so that appends go
+// on behind them. Keys are those of backend.Keyed: typed state above it does not change with the backend.
+const (
+	magic       = "sbcanon"
+	version     = 1
+	headerSize  = len(magic) + 2
+	trailerSize = 8 + headerSize
+	blockHeader = 8
+)
+
+func appendMagic(dst []byte) []byte {
+	return binary.BigEndian.AppendUint16(append(dst, magic...), version)
+}
+
+// groupIndex says where the blocks of a key group lie in an object.
+type groupIndex struct {
+	group    keygroup.ID
+	position uint64
+	offset   uint64
+	length   uint64
+	elements uint64
+}
+
+// footer is what an object says about itself.
+type footer struct {
+	states []backend.StateSpec
+	groups []groupIndex
+}
+
+// appendBlock compresses a block onto an object.
+func appendBlock(dst, raw []byte) []byte {
+	at := len(dst)
+	dst = slices.Grow(dst, blockHeader+s2.MaxEncodedLen(len(raw)))
+	body := s2.Encode(dst[at+blockHeader:at+blockHeader:cap(dst)], raw)
+	dst = dst[:at+blockHeader+len(body)]
+	binary.BigEndian.PutUint32(dst[at:], uint32(len(body)))
+	binary.BigEndian.PutUint32(dst[at+4:], store.CRC32C(body))
+	return dst
+}
+
+// appendFooter ends an object.
+func appendFooter(dst []byte, f footer) []byte {
+	at := len(dst)
+	dst = binary.BigEndian.AppendUint16(dst, uint16(len(f.states)))
+	for _, s := range f.states {
+		dst = append(dst, byte(s.Type), byte(s.Access))
+		dst = append(binary.BigEndian.AppendUint16(dst, uint16(len(s.Name))), s.Name...)
+	}
+	dst = binary.BigEndian.AppendUint32(dst, uint32(len(f.groups)))
+	for _, g := range f.groups {
+		dst = binary.BigEndian.AppendUint16(dst, uint16(g.group))
+		for _, v := range [...]uint64{g.position, g.offset, g.length, g.elements} {
+			dst = binary.BigEndian.AppendUint64(dst, v)
+		}
+	}
+	sum, n := store.CRC32C(dst[at:]), len(dst)-at
+	dst = binary.BigEndian.AppendUint32(dst, uint32(n))
+	return appendMagic(binary.BigEndian.AppendUint32(dst, sum))
+}
+
+// checkMagic looks at the header, or at the end of the trailer.
+func checkMagic(key string, b []byte) error {
+	switch {
+	case len(b) != headerSize || string(b[:len(magic)]) != magic:
+		return damaged(key, "not state in the canonical form")
+	case binary.BigEndian.Uint16(b[len(magic):]) != version:
+		return damaged(key, "version %d of the canonical form is not known", binary.BigEndian.Uint16(b[len(magic):]))
+	}
+	return nil
+}
+
+// footerSize returns the size of footer and trailer of an object that ends with tail.
+func footerSize(key string, tail []byte) (int64, error) {
+	if len(tail) < trailerSize {
+		return 0, damaged(key, "cut to %d bytes", len(tail))
+	}
+	t := tail[len(tail)-trailerSize:]
+	if err := checkMagic(key, t[8:]); err != nil {
+		return 0, err
+	}
+	return int64(binary.BigEndian.Uint32(t)) + int64(trailerSize), nil
+}
+
+// parseFooter reads the footer of an object of the given size that ends with tail, which holds all of the footer.
+func parseFooter(key string, tail []byte, size int64) (f footer, err error) {
+	n, err := footerSize(key, tail)
+	if err != nil {
+		return f, err
+	}
+	if n > int64(len(tail)) || n+int64(headerSize) > size {
+		return f, damaged(key, "footer of %d bytes in %d", n, size)
+	}
+	body := tail[int64(len(tail))-n : len(tail)-trailerSize]
+	if store.CRC32C(body) != binary.BigEndian.Uint32(tail[len(tail)-trailerSize+4:]) {
+		return f, damaged(key, "checksum of the footer at offset %d", size-n)
+	}
+	r := backend.NewReader(body)
+	for range r.Uint16() {
+		s := backend.StateSpec{Type: backend.Type(r.Uint8()), Access: backend.Access(r.Uint8())}
+		s.Name = string(r.Next(int(r.Uint16())))
+		f.states = append(f.states, s)
+	}
+	end := uint64(size - n)
+	for i := range r.Uint32() {
+		g := groupIndex{keygroup.ID(r.Uint16()), r.Uint64(), r.Uint64(), r.Uint64(), r.Uint64()}
+		if g.offset < uint64(headerSize) || g.length > end || g.offset > end-g.length {
+			return f, damaged(key, "place of key group %d (entry %d of the footer at offset %d)", g.group, i, size-n)
+		}
+		f.groups = append(f.groups, g)
+	}
+	if err := r.Close(); err != nil {
+		return f, damaged(key, "footer at offset %d: %v", size-n, err)
+	}
+	return f, nil
+}
+
+// parseBlocks decompresses the blocks of a key group.
+func parseBlocks(key string, g groupIndex, b []byte) (raw [][]byte, err error) {
+	for at := g.offset; len(b) > 0; {
+		bad := func(format string, args ...any) error {
+			return damaged(key, "block at offset %d, key group %d: %s", at, g.group, fmt.Sprintf(format, args...))
+		}
+		if len(b) < blockHeader {
+			return nil, bad("cut")
+		}
+		n, sum := uint64(binary.BigEndian.Uint32(b)), binary.BigEndian.Uint32(b[4:])
+		if b = b[blockHeader:]; n > uint64(len(b)) {
+			return nil, bad("cut")
+		}
+		if got := store.CRC32C(b[:n]); got != sum {
+			return nil, bad("checksum %08x, should be %08x", got, sum)
+		}
+		block, err := s2.Decode(nil, b[:n])
+		if err != nil || len(block) < 2 || keygroup.ID(binary.BigEndian.Uint16(block)) != g.group {
+			return nil, bad("not what belongs there (%v)", err)
+		}
+		raw = append(raw, block[2:])
+		b = b[n:]
+		at += blockHeader + n
+	}
+	return raw, nil
+}
+
+// locate finds out where an object b is damaged, or returns err, which says that it is.
+func locate(key string, b []byte, err error) error {
+	f, ferr := parseFooter(key, b, int64(len(b)))
+	if ferr != nil {
+		return ferr
+	}
+	for _, g := range f.groups {
+		if _, berr := parseBlocks(key, g, b[g.offset:g.offset+g.length]); berr != nil {
+			return berr
+		}
+	}
+	return err
+}
+
+// eachElement calls f for the elements of a block, without the key group in front.
+func eachElement(raw []byte, f func(state int, key, value []byte) error) error {
+	for len(raw) > 0 {
+		if len(raw) < 6 {
+			return backend.ErrEncoding
+		}
+		state, n := int(binary.BigEndian.Uint16(raw)), binary.BigEndian.Uint32(raw[2:])
+		raw = raw[6:]
+		for range n {
+			klen, w := binary.Uvarint(raw)
+			if w <= 0 {
+				return backend.ErrEncoding
+			}
+			raw = raw[w:]
+			vlen, w := binary.Uvarint(raw)
+			if w <= 0 || klen > uint64(len(raw)-w) || vlen > uint64(len(raw)-w)-klen {
+				return backend.ErrEncoding
+			}
+			raw = raw[w:]
+			if err := f(state, raw[:klen:klen], raw[klen:klen+vlen:klen+vlen]); err != nil {
+				return err
+			}
+			raw = raw[klen+vlen:]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,223 @@
+package savepoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"statebench.dev/bench/backend"
+	"statebench.dev/bench/backend/store"
+	"statebench.dev/bench/internal/keygroup"
+	"statebench.dev/bench/internal/world"
+)
+
+// part is what one subtask needs of one object.
+type part struct {
+	ref    backend.ObjectRef
+	groups keygroup.Range
+
+	fetched *world.Latch
+	err     error
+	bytes   int64
+	got     uint32 // checksum of what was read since the last start
+	footer  footer
+	content []groupContent
+}
+
+// groupContent is the decompressed blocks of a key group.
+type groupContent struct {
+	index groupIndex
+	raw   [][]byte
+}
+
+// Read fills l with the key groups of r from handles in the canonical form: for each handle and object those in (handle range
+// ∩ object's Groups ∩ r). It returns the number of bytes fetched. Damage is an error that wraps store.ErrCorrupt and names
+// object and offset. Some objects are fetched ahead while one is loaded.
+func Read(ctx context.Context, e backend.WorkerEnv, handles []backend.StateHandle, r keygroup.Range, l Loader) (bytes int64, err error) {
+	w := e.World
+	var parts []*part
+	for _, h := range handles {
+		for _, ref := range h.Base {
+			if g := ref.Groups.Intersect(h.Range).Intersect(r); !g.Empty() {
+				parts = append(parts, &part{ref: ref, groups: g})
+			}
+		}
+	}
+	ctx, cancel := w.WithCancel(store.WithInfo(ctx, store.Info{Cause: "restore", Who: e.Worker, Attempt: e.Attempt}))
+	fetches := world.NewGroup(w)
+	for i, started := 0, 0; i < len(parts) && err == nil; i++ {
+		for ; started < min(len(parts), i+parallel); started++ {
+			p := parts[started]
+			p.fetched = world.NewLatch(w)
+			fetches.Go(ctx, "fetch "+p.ref.Key, func(ctx context.Context) error {
+				defer p.fetched.Open()
+				p.err = store.Reread(ctx, w, func() (uint32, error) {
+					err := p.fetch(ctx, e)
+					return p.got, err
+				})
+				return nil
+			})
+		}
+		p := parts[i]
+		if err = p.fetched.Wait(ctx); err != nil {
+			break
+		}
+		bytes += p.bytes
+		if err = p.err; err == nil {
+			err = p.load(l)
+		}
+		p.content = nil
+	}
+	cancel(err)
+	if waited := fetches.Wait(ctx); err == nil {
+		err = waited
+	}
+	return bytes, err
+}
+
+// fetch reads, verifies and decompresses a part.
+func (p *part) fetch(ctx context.Context, e backend.WorkerEnv) error {
+	p.got, p.footer, p.content = 0, footer{}, nil
+	blocks, err := p.read(ctx, e.Bucket)
+	if err != nil {
+		return err
+	}
+	size := 0
+	for _, g := range p.footer.groups {
+		if !p.groups.Contains(g.group) {
+			continue
+		}
+		raw, err := parseBlocks(p.ref.Key, g, blocks(g))
+		if err != nil {
+			return err
+		}
+		for _, r := range raw {
+			size += len(r)
+		}
+		p.content = append(p.content, groupContent{g, raw})
+	}
+	e.World.Compute(ctx, time.Duration(size)*decodeCost)
+	return nil
+}
+
+// read gets the footer and the bytes of the key groups that are needed: the whole object, or a range of it where that is
+// less than half. The result finds the bytes of one.
+func (p *part) read(ctx context.Context, bucket store.Bucket) (func(groupIndex) []byte, error) {
+	if p.ref.Bytes > smallObject {
+		if err := p.readFooter(ctx, bucket); err != nil {
+			return nil, err
+		}
+		if from, to := p.span(); 2*(to-from) < p.ref.Bytes {
+			b, err := p.getRange(ctx, bucket, from, to-from)
+			return func(g groupIndex) []byte {
+				at := int64(g.offset) - from
+				return b[at : at+int64(g.length)]
+			}, err
+		}
+	}
+	b, err := bucket.Get(ctx, p.ref.Key)
+	p.bytes += int64(len(b))
+	p.got = store.CRC32C(b)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("get object %q: %w", p.ref.Key, err)
+	case int64(len(b)) != p.ref.Bytes:
+		return nil, damaged(p.ref.Key, "%d bytes, not %d", len(b), p.ref.Bytes)
+	case p.got != p.ref.CRC32C:
+		return nil, locate(p.ref.Key, b, damaged(p.ref.Key, "checksum %08x, should be %08x", p.got, p.ref.CRC32C))
+	case len(b) < headerSize:
+		return nil, damaged(p.ref.Key, "no header")
+	}
+	if err := checkMagic(p.ref.Key, b[:headerSize]); err != nil {
+		return nil, err
+	}
+	p.footer, err = parseFooter(p.ref.Key, b, p.ref.Bytes)
+	return func(g groupIndex) []byte { return b[g.offset : g.offset+g.length] }, err
+}
+
+// readFooter reads the end of the object, once more if the footer is longer than thought.
+func (p *part) readFooter(ctx context.Context, bucket store.Bucket) error {
+	tail, err := p.getRange(ctx, bucket, max(0, p.ref.Bytes-tailGuess), min(tailGuess, p.ref.Bytes))
+	if err != nil {
+		return err
+	}
+	n, err := footerSize(p.ref.Key, tail)
+	if err != nil {
+		return err
+	}
+	if n > int64(len(tail)) && n <= p.ref.Bytes {
+		if tail, err = p.getRange(ctx, bucket, p.ref.Bytes-n, n); err != nil {
+			return err
+		}
+	}
+	p.footer, err = parseFooter(p.ref.Key, tail, p.ref.Bytes)
+	return err
+}
+
+func (p *part) getRange(ctx context.Context, bucket store.Bucket, off, n int64) ([]byte, error) {
+	if n == 0 {
+		return nil, nil
+	}
+	b, err := bucket.GetRange(ctx, p.ref.Key, off, n)
+	p.bytes += int64(len(b))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("get %d bytes of object %q: %w", n, p.ref.Key, err)
+	case int64(len(b)) != n:
+		return nil, damaged(p.ref.Key, "%d bytes from offset %d on, not %d", len(b), off, n)
+	}
+	p.got = p.got*31 + store.CRC32C(b)
+	return b, nil
+}
+
+// span is the range of bytes that has the key groups of the part.
+func (p *part) span() (from, to int64) {
+	for _, g := range p.footer.groups {
+		if !p.groups.Contains(g.group) {
+			continue
+		}
+		if to == 0 || int64(g.offset) < from {
+			from = int64(g.offset)
+		}
+		to = max(to, int64(g.offset+g.length))
+	}
+	return from, to
+}
+
+// load gives the elements of a part to the backend.
+func (p *part) load(l Loader) error {
+	ids := make([]backend.StateID, len(p.footer.states))
+	for i, spec := range p.footer.states {
+		id, err := l.Register(spec)
+		if err != nil {
+			return fmt.Errorf("object %q: %w", p.ref.Key, err)
+		}
+		ids[i] = id
+	}
+	for _, c := range p.content {
+		if err := l.Position(c.index.group, c.index.position); err != nil {
+			return err
+		}
+		count := uint64(0)
+		for _, raw := range c.raw {
+			err := eachElement(raw, func(state int, key, value []byte) error {
+				count++
+				if state >= len(ids) {
+					return backend.ErrEncoding
+				}
+				return l.Load(backend.Addr{State: ids[state], Group: c.index.group, Key: key}, value)
+			})
+			if errors.Is(err, backend.ErrEncoding) {
+				return damaged(p.ref.Key, "key group %d at offset %d: %v", c.index.group, c.index.offset, err)
+			}
+			if err != nil {
+				return fmt.Errorf("object %q, key group %d: %w", p.ref.Key, c.index.group, err)
+			}
+		}
+		if count != c.index.elements {
+			return damaged(p.ref.Key, "key group %d at offset %d has %d elements, not %d", c.index.group, c.index.offset, count, c.index.elements)
+		}
+	}
+	return nil
+}
