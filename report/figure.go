@@ -68,6 +68,10 @@ func (inv *Invocation) figure(name string) *figure {
 		return durationChart(inv)
 	case chartSizes:
 		return sizesChart(inv)
+	case chartECDF:
+		return ecdfChart(inv)
+	case chartAge:
+		return ageChart(inv)
 	default:
 		return recoveryChart(inv)
 	}

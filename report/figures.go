@@ -2,8 +2,8 @@ package report
 
 import (
 	"fmt"
-	"sort"
 
+	"statebench.dev/bench/internal/metrics"
 	"statebench.dev/bench/internal/plan"
 	"statebench.dev/bench/internal/results"
 	"statebench.dev/bench/internal/stats"
@@ -41,46 +41,16 @@ func (a *arm) checkpoints(w window, status string) (n int) {
 	return n
 }
 
-// age is the time-weighted quantile of the recovery-point age in seconds: how old, at a random instant of the window, the
+// age is the time-weighted quantile of the recovery-point age in milliseconds: how old, at a random instant of the window, the
 // trigger of the newest completed checkpoint is. Before the first one it is the age of the run.
 func (a *arm) age(w window, q float64) stats.Figure {
 	var spans []stats.Span
 	for _, r := range a.runs {
-		spans = append(spans, r.ages(w)...)
+		for _, name := range w {
+			spans = append(spans, r.data.Ages(name)...)
+		}
 	}
 	return stats.TimeWeighted(spans, q)
-}
-
-func (r *Run) ages(w window) (spans []stats.Span) {
-	type point struct{ at, trigger float64 }
-	points := []point{{}}
-	for _, c := range r.Checkpoints {
-		if c.Status == completed && c.Trigger.Set && c.Duration.Set {
-			points = append(points, point{c.Trigger.Value + c.Duration.Value/1000, c.Trigger.Value})
-		}
-	}
-	sort.SliceStable(points, func(i, j int) bool { return points[i].at < points[j].at })
-	newest := 0.0
-	for i := range points {
-		newest = max(newest, points[i].trigger)
-		points[i].trigger = newest
-	}
-	for _, name := range w {
-		p, ok := r.story.phase(name)
-		if !ok {
-			continue
-		}
-		for i, from := range points {
-			to := p.to
-			if i+1 < len(points) {
-				to = min(to, points[i+1].at)
-			}
-			if low := max(p.from, from.at); low < to {
-				spans = append(spans, stats.Span{Low: low - from.trigger, High: to - from.trigger})
-			}
-		}
-	}
-	return spans
 }
 
 // throughput is records a second over the window.
@@ -118,11 +88,11 @@ func (a *arm) lag(w window) (most, end float64) {
 }
 
 // requests and written are per completed checkpoint of the window: everything that writing checkpoints asked of the store.
-func (a *arm) perCheckpoint(w window, column func(*phaseTraffic) int64) stats.Figure {
+func (a *arm) perCheckpoint(w window, column func(*metrics.Traffic) int64) stats.Figure {
 	var total int64
 	for _, r := range a.runs {
 		for _, name := range w {
-			if t := r.traffic.byPhase[name]; t != nil {
+			if t := r.data.Traffic[name]; t != nil {
 				total += column(t)
 			}
 		}
@@ -180,14 +150,6 @@ func meanOf(rows []results.RecoveryRow, column func(*results.RecoveryRow) result
 		return stats.None(len(values), fmt.Sprintf("%d of %d %s", len(rows)-len(values), len(rows), missing))
 	}
 	return stats.Mean(values)
-}
-
-// restoreTime is base and replay together.
-func restoreTime(r *results.RecoveryRow) results.Opt {
-	if !r.RestoreBase.Set {
-		return results.Opt{}
-	}
-	return results.Some(r.RestoreBase.Value + r.Replay.Value)
 }
 
 // causes lists the causes of recoveries in the window, in order of appearance.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 
+	"statebench.dev/bench/internal/metrics"
 	"statebench.dev/bench/internal/plan"
 	"statebench.dev/bench/internal/results"
 )
@@ -37,9 +38,12 @@ type Run struct {
 	Series      []results.SeriesRow
 	// Verdicts are the answers of the checks.
 	Verdicts []results.Verdict
+	// Expected is what became of the expectations of its plan; nil where there are none.
+	Expected []results.Expectation
 	// Problems name the files of a failed run that could not be read.
 	Problems []string
 
+	data    metrics.Data
 	story   story
 	traffic traffic
 	stored  stored
@@ -88,8 +92,10 @@ func (r *Run) load(dir results.RunDir) error {
 			r.Series, err = results.ReadCSV[results.SeriesRow](path)
 			return err
 		}},
+		{file: results.LatenciesFile, read: r.loadLatencies},
 		{file: results.HistoryFile, read: r.loadHistory},
 		{file: results.ObjectsFile, read: r.loadObjects},
+		{file: results.ExpectFile, read: r.loadExpectations},
 		{file: results.ListingFile, late: true, read: r.loadListing},
 		{file: results.StatesFile, late: true, read: r.loadStates},
 	}
@@ -117,6 +123,29 @@ func (r *Run) loadPlan(path string) error {
 	}
 	r.Plan = &p
 	return nil
+}
+
+// loadLatencies reads what results of before do not have.
+func (r *Run) loadLatencies(path string) (err error) {
+	r.data.Latencies, err = results.ReadCSV[results.LatencyRow](path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// loadExpectations takes the answers as they were stored, and gives them again where the program ended before it could.
+func (r *Run) loadExpectations(path string) error {
+	r.data.Plan, r.data.Checkpoints, r.data.Recoveries, r.data.Series = r.Plan, r.Checkpoints, r.Recoveries, r.Series
+	if len(r.Plan.Expect) == 0 {
+		return nil
+	}
+	err := results.ReadJSON(path, &r.Expected)
+	if errors.Is(err, fs.ErrNotExist) {
+		r.Expected = metrics.Judge(&r.data)
+		return nil
+	}
+	return err
 }
 
 // eachLine streams a .jsonl file.

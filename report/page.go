@@ -28,6 +28,7 @@ type view struct {
 	Arms      []string
 	Charts    []chartView
 	Recovery  []recoveryView
+	Promises  []promiseView
 	Checks    []checkView
 	RunNames  []string
 	Runs      []runView
@@ -55,6 +56,7 @@ func (v view) AllTable() parameterTable { return parameterTable{v.Arms, v.All} }
 type verdictView struct {
 	Class, Word, Text string
 	Failures          []failureView
+	Misses            []string
 	Comparisons       []comparisonView
 	Warnings          []string
 	Again             []string
@@ -111,7 +113,7 @@ func page(inv *Invocation, pictures []picture) ([]byte, error) {
 	}
 	t := newTable(inv)
 	v := view{M: &inv.Manifest, Simulated: inv.simulated(), Head: inv.head(), Style: template.CSS(style), Notes: inv.notes(t),
-		Verdict: inv.verdict(t), Phases: phaseViews(t), Recovery: recoveryViews(inv, t), Checks: checkViews(inv), Facts: inv.facts(), TallyText: inv.tally().text()}
+		Verdict: inv.verdict(t), Phases: phaseViews(t), Recovery: recoveryViews(inv, t), Promises: promiseViews(t), Checks: checkViews(inv), Facts: inv.facts(), TallyText: inv.tally().text()}
 	for _, part := range t.split() {
 		v.Tables = append(v.Tables, part.view())
 	}
@@ -171,6 +173,10 @@ func (inv *Invocation) verdict(t *table) verdictView {
 	v.Text = fmt.Sprintf("%d checks passed, %d failed, %d inconclusive in %s.", n.pass, n.fail, n.inconclusive, plural(len(inv.Runs), "run"))
 	if planned > 0 {
 		v.Text += fmt.Sprintf(" Of %s planned %d had an effect and %d were healed.", plural(planned, "fault"), hit, healed)
+	}
+	v.Misses = inv.misses()
+	if s := inv.expectText(); s != "" {
+		v.Text += " Expectations: " + s + "."
 	}
 	for _, r := range inv.Runs {
 		for _, x := range failures(r.Verdicts) {
@@ -247,10 +253,10 @@ func (inv *Invocation) files() (groups []fileGroup) {
 			groups = append(groups, g)
 		}
 	}
-	group("invocation", "", []string{results.ManifestFile, results.ResolvedFile})
+	group("invocation", "", []string{results.ManifestFile, results.ResolvedFile, results.BenchFile})
 	for _, r := range inv.Runs {
-		group(r.Entry.Name, path.Join(results.RunsDir, r.Entry.Name), []string{results.PlanFile, results.VerdictsFile, results.CheckpointsFile,
-			results.RecoveriesFile, results.SeriesFile, results.HistoryFile, results.ObjectsFile, results.RefsFile, results.CoordLogFile,
+		group(r.Entry.Name, path.Join(results.RunsDir, r.Entry.Name), []string{results.PlanFile, results.VerdictsFile, results.ExpectFile, results.CheckpointsFile,
+			results.RecoveriesFile, results.SeriesFile, results.LatenciesFile, results.HistoryFile, results.ObjectsFile, results.RefsFile, results.CoordLogFile,
 			results.ListingFile, results.StatesFile, results.OutputFile})
 	}
 	var plots []string

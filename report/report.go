@@ -20,13 +20,17 @@ const (
 	chartDuration = "checkpoint-duration"
 	chartSizes    = "size-sawtooth"
 	chartRecovery = "recovery-split"
+	chartECDF     = "duration-ecdf"
+	chartAge      = "recovery-point-age"
 )
 
 // Charts lists the charts that a scenario can name, in the order of the page.
-func Charts() []string { return []string{chartDuration, chartSizes, chartRecovery} }
+func Charts() []string {
+	return []string{chartDuration, chartECDF, chartSizes, chartAge, chartRecovery}
+}
 
 // Write renders everything but the terminal's text into the invocation's directory: plots/<chart>.svg and .png for each
-// chart of the plans, summary.md, and report.html. Each file is whole or untouched. The error says which file could not be
+// chart of the plans, summary.md, bench.txt, and report.html. Each file is whole or untouched. The error says which file could not be
 // written; what could be is.
 func Write(inv *Invocation) error {
 	pictures, err := inv.draw()
@@ -48,6 +52,7 @@ func Write(inv *Invocation) error {
 		errs = append(errs, err)
 	}
 	errs = append(errs, results.WriteFile(inv.Dir.Path(results.SummaryFile), []byte(summary(inv))))
+	errs = append(errs, results.WriteFile(inv.Dir.Path(results.BenchFile), []byte(benchText(inv))))
 	page, err := page(inv, pictures)
 	if err != nil {
 		return errors.Join(append(errs, err)...)

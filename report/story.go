@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"statebench.dev/bench/internal/history"
+	"statebench.dev/bench/internal/metrics"
 	"statebench.dev/bench/internal/results"
 )
 
@@ -58,21 +59,14 @@ const maxNotes = 20
 func (r *Run) loadHistory(path string) error {
 	s := &r.story
 	s.timeline = newTimeline(r.Verdicts)
-	var emitted int64
+	var phases metrics.PhaseReader
 	err := eachLine(path, func(e *history.Event) {
+		phases.See(e)
 		s.events++
 		at := e.At.Seconds()
 		s.end = max(s.end, at)
 		s.timeline.observe(e)
 		switch e.Kind {
-		case history.PhaseBegin:
-			s.phases = append(s.phases, phaseSpan{name: e.Phase, from: at})
-		case history.PhaseEnd:
-			if n := len(s.phases); n > 0 && s.phases[n-1].name == e.Phase {
-				p := &s.phases[n-1]
-				p.to, p.ended, p.records = at, true, e.Records-emitted
-				emitted = e.Records
-			}
 		case history.Note:
 			if len(s.notes) < maxNotes {
 				s.notes = append(s.notes, fmt.Sprintf("%.1f s: %s", at, e.Text))
@@ -95,10 +89,9 @@ func (r *Run) loadHistory(path string) error {
 			s.disturb(e, at)
 		}
 	})
-	for i := range s.phases {
-		if !s.phases[i].ended {
-			s.phases[i].to = s.end
-		}
+	r.data.Phases = phases.Phases()
+	for _, p := range r.data.Phases {
+		s.phases = append(s.phases, phaseSpan{name: p.Name, from: p.From, to: p.To, records: p.Records, ended: p.Ended})
 	}
 	for i := range s.bands {
 		if !s.bands[i].ended {

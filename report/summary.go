@@ -29,14 +29,21 @@ func summary(inv *Invocation) string {
 			}
 		}
 	}
+	for _, m := range inv.misses() {
+		fmt.Fprintf(&b, "- **MISS** %s\n", markdown(m))
+	}
 	t := newTable(inv)
 	for _, part := range t.split() {
 		fmt.Fprintf(&b, "\n**%s**\n\n", markdown(inv.head()))
 		part.markdown(&b)
 	}
+	markdownPromises(&b, t)
 	n := inv.tally()
 	planned, hit, healed := inv.faultCounts()
 	fmt.Fprintf(&b, "\nChecks: %d pass, %d fail, %d inconclusive. Faults: %d planned, %d hit, %d healed.\n\n", n.pass, n.fail, n.inconclusive, planned, hit, healed)
+	if s := inv.expectText(); s != "" {
+		fmt.Fprintf(&b, "Expectations: %s.\n\n", s)
+	}
 	for _, w := range inv.warnings(t) {
 		fmt.Fprintf(&b, "- warning: %s\n", markdown(w))
 	}

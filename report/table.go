@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 
+	"statebench.dev/bench/internal/metrics"
 	"statebench.dev/bench/internal/results"
 	"statebench.dev/bench/internal/stats"
 )
@@ -64,7 +65,7 @@ func newTable(inv *Invocation) *table {
 	}
 	t.checkpointRows()
 	t.recoveryRows(inv.Manifest.Detection)
-	t.figure(row{label: "recovery-point age", name: "recovery-point age p99w", stat: "p99w", unit: unitSeconds, better: lower}, func(a *arm) stats.Figure { return a.age(t.window, 0.99) })
+	t.figure(row{label: "recovery-point age", name: "recovery-point age p99w", stat: "p99w", unit: unitMillis, better: lower}, func(a *arm) stats.Figure { return a.age(t.window, 0.99) })
 	t.loadRow()
 	t.storeRows()
 	t.cpuRows()
@@ -102,7 +103,7 @@ func (t *table) recoveryRows(detection string) {
 			r.note = "detection: " + oneLine(detection)
 		}
 		r = t.figure(row{label: "  of it base + replay", name: "base + replay after " + said, unit: unitMillis, better: lower, sub: true}, func(a *arm) stats.Figure {
-			return meanOf(a.recoveries(t.window, cause), restoreTime, "not restored")
+			return meanOf(a.recoveries(t.window, cause), metrics.Restore, "not restored")
 		})
 		r.stat = meanMark(r.figures)
 	}
@@ -149,10 +150,10 @@ func (t *table) loadRow() {
 // storeRows say what the store was asked for.
 func (t *table) storeRows() {
 	t.figure(row{label: "store requests / ckpt", name: "store requests a checkpoint", unit: unitCount, better: lower}, func(a *arm) stats.Figure {
-		return a.perCheckpoint(t.window, func(p *phaseTraffic) int64 { return p.requests })
+		return a.perCheckpoint(t.window, func(p *metrics.Traffic) int64 { return p.Requests })
 	})
 	t.figure(row{label: "bytes written / ckpt", name: "bytes written a checkpoint", unit: unitBytes, better: lower}, func(a *arm) stats.Figure {
-		return a.perCheckpoint(t.window, func(p *phaseTraffic) int64 { return p.written })
+		return a.perCheckpoint(t.window, func(p *metrics.Traffic) int64 { return p.Written })
 	})
 }
 

@@ -24,6 +24,13 @@ func Terminal(inv *Invocation) string {
 			fmt.Fprintf(&b, "again %s\n", inv.repeat(r))
 		}
 	}
+	for i, m := range inv.misses() {
+		if i == maxEvidence {
+			fmt.Fprintf(&b, "      … and more in %s\n", results.ReportFile)
+			break
+		}
+		wrapped(&b, "MISS  ", m)
+	}
 	if b.Len() > 0 {
 		b.WriteByte('\n')
 	}
@@ -33,12 +40,16 @@ func Terminal(inv *Invocation) string {
 		part.text(&b)
 		b.WriteByte('\n')
 	}
+	inv.writePromises(&b, t)
 	planned, hit, healed := inv.faultCounts()
 	fmt.Fprintf(&b, "checks   %s", inv.tally().text())
 	if planned > 0 {
 		fmt.Fprintf(&b, "          faults %d planned, %d hit, %d healed", planned, hit, healed)
 	}
 	b.WriteByte('\n')
+	if s := inv.expectText(); s != "" {
+		fmt.Fprintf(&b, "expect   %s\n", s)
+	}
 	for _, w := range inv.warnings(t) {
 		wrapped(&b, "warning  ", w)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"statebench.dev/bench/internal/history"
+	"statebench.dev/bench/internal/metrics"
 	"statebench.dev/bench/internal/results"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -22,8 +23,6 @@ const (
 // traffic is what the object trace says about a run.
 type traffic struct {
 	rows []trafficRow // sorted by cause and operation
-	// byPhase holds the requests that began in a phase and the bytes they put; restores and the audit are left out.
-	byPhase map[string]*phaseTraffic
 	// puts are the durations in microseconds of successful puts of state that no fault touched.
 	puts *hdrhistogram.Histogram
 }
@@ -34,8 +33,6 @@ type trafficRow struct {
 	count, bytes, errors, injected, ambiguous int64
 }
 
-type phaseTraffic struct{ requests, written int64 }
-
 // maxMicros is the longest request that is told apart: an hour.
 const maxMicros = 3_600_000_000
 
@@ -43,7 +40,8 @@ func (r *Run) loadObjects(path string) error {
 	type key struct{ cause, op string }
 	rows := map[key]*trafficRow{}
 	t := &r.traffic
-	t.byPhase, t.puts = map[string]*phaseTraffic{}, hdrhistogram.New(1, maxMicros, 3)
+	t.puts = hdrhistogram.New(1, maxMicros, 3)
+	sums := metrics.NewTrafficReader(r.data.Phases)
 	err := eachLine(path, func(q *history.Request) {
 		k := key{q.Cause, q.Op}
 		row := rows[k]
@@ -62,8 +60,10 @@ func (r *Run) loadObjects(path string) error {
 		if q.Applied == history.AppliedUnknown {
 			row.ambiguous++
 		}
-		r.count(q)
+		r.time(q)
+		sums.See(q)
 	})
+	r.data.Traffic = sums.Traffic()
 	t.rows = nil
 	for _, k := range slices.SortedFunc(maps.Keys(rows), func(a, b key) int {
 		return cmp.Or(strings.Compare(a.cause, b.cause), strings.Compare(a.op, b.op))
@@ -73,8 +73,8 @@ func (r *Run) loadObjects(path string) error {
 	return err
 }
 
-// count adds a request to its phase and its duration to the puts.
-func (r *Run) count(q *history.Request) {
+// time adds the duration of a put of state that no fault touched.
+func (r *Run) time(q *history.Request) {
 	switch q.Cause {
 	case causeAudit, causeRestore, causeRun:
 		return
@@ -82,29 +82,6 @@ func (r *Run) count(q *history.Request) {
 	if q.Op == history.OpPut && q.Error == "" && !q.Injected && !q.Open && q.Duration >= 0 {
 		_ = r.traffic.puts.RecordValue(min(q.Duration.Microseconds(), maxMicros)) // it is in range
 	}
-	phase := r.story.phaseAt(q.Start.Seconds())
-	p := r.traffic.byPhase[phase]
-	if p == nil {
-		p = &phaseTraffic{}
-		r.traffic.byPhase[phase] = p
-	}
-	p.requests++
-	if q.Op == history.OpPut {
-		p.written += q.Bytes
-	}
-}
-
-// phaseAt is the name of the phase at a time, empty outside of all.
-func (s *story) phaseAt(at float64) string {
-	for i := len(s.phases) - 1; i >= 0; i-- {
-		if at >= s.phases[i].from {
-			if at > s.phases[i].to {
-				return ""
-			}
-			return s.phases[i].name
-		}
-	}
-	return ""
 }
 
 // stored is what the verify phase found in the store.

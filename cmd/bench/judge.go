@@ -64,13 +64,19 @@ func newCheck(stdout io.Writer) *cobra.Command {
 
 // judge judges the given runs of an invocation, all or one of them, prints what it found and returns the exit code.
 func judge(stdout io.Writer, dir results.Dir, m results.Manifest, runs []string) (int, error) {
-	fails, unsure := false, false
+	fails, unsure, misses := false, false, 0
 	for _, name := range runs {
 		verdicts, err := run.Judge(deps(), dir, name, catalog.Checks())
 		if err != nil {
 			return 0, &exitError{exitDamaged, err}
 		}
 		fmt.Fprint(stdout, report.Verdicts(name, verdicts))
+		expected, err := run.Expectations(dir, name)
+		if err != nil {
+			return 0, &exitError{exitDamaged, err}
+		}
+		fmt.Fprint(stdout, report.Expectations(name, expected))
+		misses += run.Misses(expected)
 		overall := validate.Overall(verdicts)
 		fails = fails || overall == results.Fail
 		unsure = unsure || overall != results.Pass
@@ -86,6 +92,8 @@ func judge(stdout io.Writer, dir results.Dir, m results.Manifest, runs []string)
 		return exitViolation, nil
 	case unsure:
 		return exitInconclusive, nil
+	case misses > 0:
+		return exitMissed, nil
 	}
 	return exitPass, nil
 }

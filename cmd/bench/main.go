@@ -26,6 +26,7 @@ const (
 	exitPass         = 0
 	exitViolation    = 1
 	exitInconclusive = 2
+	exitMissed       = 3
 	exitUsage        = 64
 	exitDamaged      = 65
 	exitBug          = 70
@@ -34,7 +35,7 @@ const (
 )
 
 var exitWords = map[int]string{ // read-only: words
-	exitPass: "pass", exitViolation: "correctness violation", exitInconclusive: "inconclusive", exitUsage: "bad file or flags",
+	exitPass: "pass", exitViolation: "correctness violation", exitInconclusive: "inconclusive", exitMissed: "expectation missed", exitUsage: "bad file or flags",
 	exitDamaged: "damaged results or store", exitBug: "harness bug", exitEnvironment: "environment could not start", exitInterrupted: "interrupted",
 }
 

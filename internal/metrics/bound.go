@@ -26,11 +26,11 @@ func (m Metric) Bound(text string) (op string, value float64, err error) {
 			return o, value, nil
 		}
 	}
-	return "", 0, fmt.Errorf("%q does not begin with one of <, <=, >, >=, ==; write for example %q", text, m.example())
+	return "", 0, fmt.Errorf("%q does not begin with one of <, <=, >, >=, ==; write for example %q", text, m.Example())
 }
 
-// example is a bound of this metric.
-func (m Metric) example() string {
+// Example is a bound as it may stand in a scenario.
+func (m Metric) Example() string {
 	op := "<= "
 	if m.Better == Higher {
 		op = ">= "
@@ -94,16 +94,16 @@ func Holds(value float64, op string, bound float64) bool {
 	return false
 }
 
-// Capacity is how many samples of a kind the phase of a plan can give, from its length and the plan's schedule. known is
-// false where the plan does not say: a source without a rate, a phase that ends on a condition.
-func Capacity(p *plan.Plan, phase string, of Samples) (n int64, known bool) {
+// Capacity is how many samples the phase of a plan can give, from its length and the plan's schedule. known is false where
+// the plan does not say: a source without a rate, a phase that ends on a condition.
+func (m Metric) Capacity(p *plan.Plan, phase string) (n int64, known bool) {
 	for i := range p.Phases {
 		ph := &p.Phases[i]
 		if ph.Name != phase {
 			continue
 		}
 		seconds, known := length(ph, p.Workload.Rate)
-		switch of {
+		switch m.Samples {
 		case Records:
 			if ph.Records > 0 {
 				return ph.Records, true

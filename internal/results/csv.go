@@ -3,6 +3,7 @@ package results
 import (
 	"bytes"
 	"encoding/csv"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +17,24 @@ import (
 type Opt struct {
 	Value float64
 	Set   bool
+}
+
+// MarshalJSON writes an absent figure as null.
+func (o Opt) MarshalJSON() ([]byte, error) {
+	if !o.Set {
+		return []byte("null"), nil
+	}
+	return json.Marshal(o.Value)
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (o *Opt) UnmarshalJSON(b []byte) error {
+	if string(b) == "null" {
+		*o = Opt{}
+		return nil
+	}
+	o.Set = true
+	return json.Unmarshal(b, &o.Value)
 }
 
 // Some is a present figure.

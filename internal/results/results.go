@@ -24,6 +24,7 @@ const (
 	ResolvedFile = "scenario.resolved.yaml"
 	SummaryFile  = "summary.md"
 	ReportFile   = "report.html"
+	BenchFile    = "bench.txt"
 	PlotsDir     = "plots"
 	RunsDir      = "runs"
 	InputsDir    = "inputs"
@@ -44,7 +45,8 @@ const (
 	RecoveriesFile  = "recoveries.csv"
 	LatenciesFile   = "latencies.csv"
 	VerdictsFile    = "verdicts.json"
-	BugFile         = "bug.txt" // only of a run that ended by a bug of the harness: messages and stacks
+	ExpectFile      = "expectations.json" // only of a run of which something was expected
+	BugFile         = "bug.txt"           // only of a run that ended by a bug of the harness: messages and stacks
 )
 
 // ErrDamaged is wrapped by every error about files that are missing, cut, or not what they should be (exit code 65).
@@ -101,6 +103,7 @@ type RunEntry struct {
 	Status  string        `json:"status"` // finished, interrupted, failed, not-run
 	Error   string        `json:"error,omitempty"`
 	Verdict string        `json:"verdict,omitempty"` // pass, fail, inconclusive
+	Expect  string        `json:"expect,omitempty"`  // met, missed; empty where nothing was expected
 	Digest  string        `json:"digest,omitempty"`  // simulated world only
 	Took    time.Duration `json:"tookNs"`
 }

@@ -24,6 +24,31 @@ const (
 	Inconclusive = "inconclusive"
 )
 
+// Expectation is what became of one statement of the plan about a figure of this run.
+type Expectation struct {
+	Phase  string `json:"phase"`
+	Metric string `json:"metric"`
+	About  string `json:"about,omitempty"` // what the metric is
+	Text   string `json:"text"`            // as the scenario has it: "< 1s"
+	Op     string `json:"op"`
+	// Bound and Value are in Unit. There is no value where Reason says why.
+	Bound     float64 `json:"bound"`
+	Value     Opt     `json:"value"`
+	Unit      string  `json:"unit,omitempty"`
+	N         int     `json:"n"`              // samples that Value comes from
+	Need      int     `json:"need,omitempty"` // that it takes
+	Outcome   string  `json:"outcome"`        // Met, Missed, Unknown
+	Reason    string  `json:"reason,omitempty"`
+	Simulated bool    `json:"simulated,omitempty"` // Value comes from the cost model
+}
+
+// What can become of an expectation. One is unknown where the run did not come so far, or its world has no such figure.
+const (
+	Met     = "met"
+	Missed  = "missed"
+	Unknown = "unknown"
+)
+
 // Listed is one line of listing.jsonl: an object or an open upload left in the store in the verify phase.
 type Listed struct {
 	Key    string `json:"key"`

@@ -176,6 +176,7 @@ func (v *Invocation) one(deps Deps, dir results.Dir, m *results.Manifest, i int)
 		err = first(err, results.WriteFile(run.Path(results.BugFile), []byte(out.Err.Error()+"\n")))
 	}
 	err = first(err, results.WriteJSON(run.Path(results.VerdictsFile), verdicts))
+	err = first(err, v.expect(dir, p, entry))
 	return out, first(err, results.WriteJSON(dir.Path(results.ManifestFile), m))
 }
 
@@ -215,7 +216,8 @@ func Judge(deps Deps, dir results.Dir, name string, checks []validate.Check) ([]
 	})
 }
 
-// finish sets the exit code and its words from the runs.
+// finish sets the exit code and its words from the runs. What is worse comes first: a violation stands whatever else went
+// wrong, and figures of a run that is inconclusive cannot miss anything.
 func finish(m *results.Manifest, interrupted, bug bool, err error) {
 	verdict := results.Pass
 	for _, r := range m.Runs {
@@ -237,6 +239,8 @@ func finish(m *results.Manifest, interrupted, bug bool, err error) {
 		m.Exit, m.Outcome = 75, "environment could not start"
 	case verdict != results.Pass || err != nil:
 		m.Exit, m.Outcome = 2, "inconclusive"
+	case missed(m):
+		m.Exit, m.Outcome = 3, "expectation missed"
 	default:
 		m.Exit, m.Outcome = 0, "pass"
 	}
