@@ -37,8 +37,8 @@ var levels = map[string]int{ // read-only: a table of the architecture
 
 // beside are the imports within one level, importing package first.
 var beside = [][2]string{ // read-only: a table of the architecture
-	{"backend", "backend/store"},           // a handle names objects
-	{"backend/heap", "backend/savepoint"},  // each backend writes and reads the canonical form
+	{"backend", "backend/store"},          // a handle names objects
+	{"backend/heap", "backend/savepoint"}, // each backend writes and reads the canonical form
 	{"backend/lsm", "backend/savepoint"},
 	{"internal/graph", "backend"},          // an operator keeps typed state
 	{"internal/history", "internal/world"}, // the recorder asks the world's clock
