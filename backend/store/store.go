@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"time"
 	"unicode/utf8"
 )
 
@@ -60,6 +61,8 @@ func CheckKey(key string) error {
 type Attributes struct {
 	Key  string
 	Size int64
+	// Modified is when the object was last written, by the store's clock; zero where the store does not tell.
+	Modified time.Time
 }
 
 // PutOptions qualify a put.
@@ -82,6 +85,8 @@ type Info struct {
 type Upload struct {
 	Key string
 	ID  string
+	// Begun is when it was begun, by the store's clock; zero where the store does not tell, and in what BeginUpload returns.
+	Begun time.Time
 }
 
 // Deleted is the answer for one key of a bulk delete. A key that did not exist is no error.

@@ -232,7 +232,7 @@ func (b *Bucket) Stat(ctx context.Context, key string) (store.Attributes, error)
 	if err != nil {
 		return store.Attributes{}, mapped("stat", key, err)
 	}
-	return store.Attributes{Key: key, Size: info.Size()}, nil
+	return store.Attributes{Key: key, Size: info.Size(), Modified: info.ModTime()}, nil
 }
 
 // List implements store.Bucket. It reads the folders as it goes, so that objects put or deleted meanwhile may show or not.

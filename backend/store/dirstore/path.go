@@ -135,7 +135,7 @@ func (w *walk) dir(dir, key string) bool {
 			w.yield(store.Attributes{}, mapped("list", w.prefix, err))
 			return false
 		}
-		if !w.yield(store.Attributes{Key: n.key, Size: info.Size()}, nil) {
+		if !w.yield(store.Attributes{Key: n.key, Size: info.Size(), Modified: info.ModTime()}, nil) {
 			return false
 		}
 	}

@@ -244,7 +244,7 @@ func (b *Bucket) Stat(ctx context.Context, key string) (store.Attributes, error)
 	if err != nil {
 		return store.Attributes{}, mapped(ctx, kindRead, "stat", key, err)
 	}
-	return store.Attributes{Key: key, Size: info.Size}, nil
+	return store.Attributes{Key: key, Size: info.Size, Modified: info.LastModified}, nil
 }
 
 // List implements store.Bucket.
@@ -258,7 +258,7 @@ func (b *Bucket) List(ctx context.Context, prefix, startAfter string) iter.Seq2[
 				yield(store.Attributes{}, mapped(ctx, kindRead, "list", prefix, o.Err))
 				return
 			}
-			if !yield(store.Attributes{Key: o.Key, Size: o.Size}, nil) {
+			if !yield(store.Attributes{Key: o.Key, Size: o.Size, Modified: o.LastModified}, nil) {
 				return
 			}
 		}

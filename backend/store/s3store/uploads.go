@@ -84,7 +84,7 @@ func (b *Bucket) Uploads(ctx context.Context, prefix string) ([]store.Upload, er
 			return nil, err
 		}
 		for _, u := range more {
-			if u.Key == key && !slices.Contains(out, u) {
+			if u.Key == key && !slices.ContainsFunc(out, func(o store.Upload) bool { return o.Key == u.Key && o.ID == u.ID }) {
 				out = append(out, u)
 			}
 		}
@@ -103,7 +103,7 @@ func (b *Bucket) uploads(ctx context.Context, prefix string) ([]store.Upload, er
 			return nil, mapped(ctx, kindRead, "list uploads under", prefix, err)
 		}
 		for _, u := range page.Uploads {
-			out = append(out, store.Upload{Key: u.Key, ID: u.UploadID})
+			out = append(out, store.Upload{Key: u.Key, ID: u.UploadID, Begun: u.Initiated})
 		}
 		if !page.IsTruncated {
 			return out, nil
