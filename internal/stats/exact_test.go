@@ -193,11 +193,11 @@ func TestNormalQuantilesAreThoseOfTables(t *testing.T) {
 }
 
 func TestDetectableEffect(t *testing.T) {
-	// statistics of a hundredth: 0.78 standard deviations at 20 pairs
-	if got := Detectable(1, 20, 0.99); math.Abs(got-0.78) > 0.005 {
-		t.Errorf("20 pairs detect %v", got)
+	// With many pairs it is 1.02 * (2.5758 + 0.8416) standard errors.
+	if got := Detectable(1, 10000, 0.99); math.Abs(got-0.034857) > 2e-5 {
+		t.Errorf("10,000 pairs detect %v", got)
 	}
-	if n := PairsFor(Detectable(1, 20, 0.99), 1, 0.99); n != 20 {
+	if n := PairsFor(Detectable(1, 20, 0.99), 1, 0.99); n < 20 || n > 21 {
 		t.Errorf("PairsFor gives %d, want 20", n)
 	}
 	if n := PairsFor(10, 0.001, 0.95); n != 6 {
@@ -205,6 +205,16 @@ func TestDetectableEffect(t *testing.T) {
 	}
 	if n := PairsFor(0, 1, 0.95); n != math.MaxInt32 {
 		t.Errorf("PairsFor of no effect gives %d", n)
+	}
+	// Student's quantiles as tables print them.
+	for _, c := range []struct {
+		q       float64
+		degrees int
+		want    float64
+	}{{0.975, 5, 2.571}, {0.99, 7, 2.998}, {0.99, 14, 2.624}, {0.995, 19, 2.861}, {0.8, 14, 0.868}, {0.995, 7, 3.499}} {
+		if got := student(c.q, c.degrees); math.Abs(got-c.want) > 0.01*c.want {
+			t.Errorf("student(%v, %d) = %v, want %v", c.q, c.degrees, got, c.want)
+		}
 	}
 }
 

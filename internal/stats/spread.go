@@ -54,20 +54,47 @@ const power = 0.8
 // efficiency is how much wider intervals of signed ranks are than those of normal values' means.
 const efficiency = 1.02
 
+// factor is the detectable effect of n pairs in standard errors of a mean. Student's quantiles take the place of normal ones
+// because the spread of a few pairs is not known well: without them an effect said to be found in 80 % of the cases is found
+// in 67 % at 15 pairs.
+func factor(n int, level float64) float64 {
+	return efficiency * (student((1+level)/2, n-1) + student(power, n-1))
+}
+
+// student is the q-quantile of Student's distribution, by the first terms of its expansion in 1/degrees (Fisher and Cornish
+// 1960), good to 1 % from 5 degrees on for what is asked of it here.
+func student(q float64, degrees int) float64 {
+	z, v := Normal(q), float64(max(degrees, 1))
+	z3 := z * z * z
+	z5 := z3 * z * z
+	return z + (z3+z)/(4*v) + (5*z5+16*z3+3*z)/(96*v*v) + (3*z5*z*z+19*z5+17*z3-15*z)/(384*v*v*v)
+}
+
 // Detectable is the effect that n pairs whose differences have the given spread find with probability 0.8 by an interval of
 // the level, in the unit of the spread.
 func Detectable(spread float64, n int, level float64) float64 {
-	return efficiency * (Normal(1-(1-level)/2) + Normal(power)) * spread / math.Sqrt(float64(n))
+	return factor(n, level) * spread / math.Sqrt(float64(n))
 }
 
-// PairsFor is the number of pairs that find an effect (above 0) with probability 0.8, at least LeastPairs of the level.
+// Reserve is how much of Detectable is there for the effect to be estimated above a bound, not only found, with probability
+// 0.8: what has to lie between the bound and the effect.
+func Reserve(spread float64, n int) float64 {
+	return efficiency * student(power, n-1) * spread / math.Sqrt(float64(n))
+}
+
+// PairsFor is the number of pairs that find an effect with probability 0.8, at least LeastPairs of the level. It is
+// math.MaxInt32 where no number of pairs would do.
 func PairsFor(effect, spread float64, level float64) int {
-	root := efficiency * (Normal(1-(1-level)/2) + Normal(power)) * spread / effect
-	n := math.Ceil(root*root - 1e-9)
-	if math.IsNaN(n) || n > math.MaxInt32 {
-		return math.MaxInt32
+	n := LeastPairs(level)
+	for range 3 { // the factor hardly depends on n
+		root := factor(n, level) * spread / effect
+		need := math.Ceil(root*root - 1e-9)
+		if math.IsNaN(need) || need > math.MaxInt32 {
+			return math.MaxInt32
+		}
+		n = max(int(need), LeastPairs(level))
 	}
-	return max(int(n), LeastPairs(level))
+	return n
 }
 
 // Segments into which Drift cuts a window, and the fewest values a segment may have.
