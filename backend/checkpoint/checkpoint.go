@@ -16,6 +16,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"statebench.dev/bench/backend"
 )
 
 // Prefixes of the keys in a run's part of the store.
@@ -24,6 +26,8 @@ const (
 	BasePrefix     = "base/"  // base/<attempt>/...: snapshots of nested backends
 	MetadataPrefix = "meta/"  // meta/<id>-<term>
 	EntryPrefix    = "coord/" // coord/<sequence>: the coordinator log
+
+	SavepointPrefix = backend.SavepointPrefix // savepoint/<id>/...: all of a savepoint, savepoint/<id>/meta-<term> its metadata
 )
 
 // Errors of this package; compare with errors.Is.
@@ -46,6 +50,27 @@ func ParseMetadataKey(key string) (id, term uint64, ok bool) {
 	id, err := strconv.ParseUint(a, 10, 64)
 	term, terr := strconv.ParseUint(b, 10, 64)
 	return id, term, ok && dash && err == nil && terr == nil && MetadataKey(id, term) == key
+}
+
+// SavepointFolder begins the keys of all objects of savepoint id.
+func SavepointFolder(id uint64) string { return SavepointPrefix + strconv.FormatUint(id, 10) + "/" }
+
+// SavepointObject is where the n-th object lies that a subtask puts for savepoint id; backends may add an extension.
+func SavepointObject(id uint64, subtask string, n uint64) string {
+	return SavepointFolder(id) + subtask + "/" + strconv.FormatUint(n, 10)
+}
+
+// SavepointMetadataKey is where the metadata of savepoint id lies when the leader of the given term wrote it.
+func SavepointMetadataKey(id, term uint64) string {
+	return SavepointFolder(id) + "meta-" + strconv.FormatUint(term, 10)
+}
+
+// SavepointOf is the savepoint that the object at key belongs to.
+func SavepointOf(key string) (id uint64, ok bool) {
+	rest, ok := strings.CutPrefix(key, SavepointPrefix)
+	number, _, slash := strings.Cut(rest, "/")
+	id, err := strconv.ParseUint(number, 10, 64)
+	return id, ok && slash && err == nil
 }
 
 // EntryKey is where entry seq of the coordinator log lies; keys sort as sequence numbers do.

@@ -24,6 +24,13 @@ type CompletedStore struct {
 // NewCompletedStore returns an empty one that retains the newest retain checkpoints, 1 at least.
 func NewCompletedStore(retain int) *CompletedStore { return &CompletedStore{retain: max(retain, 1)} }
 
+// Clear removes all and returns them, oldest first.
+func (s *CompletedStore) Clear() []*Completed {
+	all := s.list
+	s.list = nil
+	return all
+}
+
 // Add appends c, whose id must be greater than all before, and returns those that are not retained any more, oldest first.
 func (s *CompletedStore) Add(c *Completed) (subsumed []*Completed) {
 	if n := s.Newest(); n != nil && n.Metadata.ID >= c.Metadata.ID {
@@ -83,7 +90,7 @@ func read(ctx context.Context, b store.Bucket, key string) (*Completed, uint32, 
 	if err != nil {
 		return nil, got, fmt.Errorf("read metadata %q: %w", key, err)
 	}
-	if MetadataKey(m.ID, m.Term) != key {
+	if MetadataKey(m.ID, m.Term) != key && SavepointMetadataKey(m.ID, m.Term) != key {
 		return nil, got, fmt.Errorf("metadata %q is that of checkpoint %d in term %d: %w", key, m.ID, m.Term, store.ErrCorrupt)
 	}
 	return &Completed{Metadata: m, Object: ObjectUse{Key: key, Bytes: int64(len(body)), CRC32C: got}}, got, nil

@@ -22,6 +22,8 @@ const (
 	Reserve  Kind = "reserve"  // ID: checkpoint ids up to it may have been used
 	Complete Kind = "complete" // ID completed, its metadata lies at Metadata
 	Drop     Kind = "drop"     // ID is not retained any more
+	// Savepoint: ID completed as a savepoint, its metadata lies at Metadata. It is the user's and never dropped.
+	Savepoint Kind = "savepoint"
 )
 
 // Entry is one entry of the coordinator log.
@@ -48,6 +50,8 @@ type State struct {
 	Reserved uint64 // ids up to here may have been used, so the next one is Reserved + 1 for a new leader
 	Newest   uint64 // highest id that ever completed
 	Retained []Retained
+	// Savepoints are those that completed, in the order in which they did.
+	Savepoints []Retained
 }
 
 // reserveStep is how many checkpoint ids one Reserve entry covers.
@@ -78,7 +82,7 @@ func OpenLog(ctx context.Context, w world.World, b store.Bucket, owner string) (
 // State returns a copy of what the log says as far as it was read and written by this Log.
 func (l *Log) State() State {
 	s := l.state
-	s.Retained = slices.Clone(s.Retained)
+	s.Retained, s.Savepoints = slices.Clone(s.Retained), slices.Clone(s.Savepoints)
 	return s
 }
 
@@ -167,6 +171,8 @@ func (s *State) apply(e Entry) {
 	case Complete:
 		s.Newest = max(s.Newest, e.ID)
 		s.Retained = append(s.Retained, Retained{ID: e.ID, Metadata: e.Metadata})
+	case Savepoint:
+		s.Savepoints = append(s.Savepoints, Retained{ID: e.ID, Metadata: e.Metadata})
 	case Drop:
 		s.Retained = slices.DeleteFunc(s.Retained, func(r Retained) bool { return r.ID == e.ID })
 	}
@@ -211,6 +217,12 @@ func (l *Log) Complete(ctx context.Context, id uint64, key string) error {
 		return fmt.Errorf("complete checkpoint %d after %d: ids must grow", id, l.state.Newest)
 	}
 	return l.append(ctx, Entry{Kind: Complete, ID: id, Metadata: key})
+}
+
+// Savepoint makes savepoint id, with the metadata object at key, completed, whatever checkpoints did meanwhile. What an error
+// says is what Complete's does.
+func (l *Log) Savepoint(ctx context.Context, id uint64, key string) error {
+	return l.append(ctx, Entry{Kind: Savepoint, ID: id, Metadata: key})
 }
 
 // Drop makes checkpoint id not retained. Only after it may objects that nobody else names be deleted. An id that is
