@@ -45,6 +45,13 @@ const (
 	CheckpointAborted   Kind = "checkpoint-aborted"   // Reason: expired, declined, subsumed, async-failure, attempt-failed, stopped
 	CheckpointSubsumed  Kind = "checkpoint-subsumed"
 
+	SavepointTriggered Kind = "savepoint-triggered" // Checkpoint: its id, of the same sequence; Text: form; Reason: stop where it ends the job
+	SavepointCompleted Kind = "savepoint-completed" // Text: form; Dur since the trigger (set by the recorder); Sizes; Positions
+	SavepointAborted   Kind = "savepoint-aborted"   // Text: form; Reason and Error as for a checkpoint
+
+	JobStopped Kind = "job-stopped" // Attempt, Checkpoint: the savepoint it was stopped with (0: cancelled), Count: checkpoints retained
+	JobStarted Kind = "job-started" // Checkpoint: what it starts from, Text: last-savepoint or last-checkpoint, Count: parallelism
+
 	LogFlushBegin Kind = "log-flush-begin" // Actor worker
 	LogFlushEnd   Kind = "log-flush-end"   // Bytes, Count: writers in the batch, Text: object key, Error
 	LogTruncated  Kind = "log-truncated"   // Actor subtask, To: sequence number
@@ -150,6 +157,7 @@ const (
 	CauseWorkerLost    = "worker-lost"
 	CauseSubtaskFailed = "subtask-failed"
 	CauseRescale       = "rescale"
+	CauseStart         = "start"         // the job was started after a stop
 	CauseDeployFailed  = "deploy-failed" // a subtask failed while it restored
 	CauseCheckpoints   = "checkpoints"   // more checkpoints failed in a row than are tolerated
 )

@@ -126,9 +126,9 @@ func (r *Recorder) store(e *Event) {
 // span sets the duration of a checkpoint's end from the times of its events: the one clock that everything is judged by.
 func (r *Recorder) span(e *Event) {
 	switch e.Kind {
-	case CheckpointTriggered:
+	case CheckpointTriggered, SavepointTriggered:
 		r.triggered[e.Checkpoint] = e.At
-	case CheckpointCompleted, CheckpointAborted:
+	case CheckpointCompleted, CheckpointAborted, SavepointCompleted, SavepointAborted:
 		if at, ok := r.triggered[e.Checkpoint]; ok {
 			e.Dur = e.At - at
 			delete(r.triggered, e.Checkpoint)
@@ -148,6 +148,16 @@ func (r *Recorder) Events() int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.mu.next
+}
+
+// Flush hands what is buffered to the writer, whose own buffers are its business. It returns what Err returns.
+func (r *Recorder) Flush() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.mu.out.Flush(); err != nil && r.mu.err == nil {
+		r.mu.err = fmt.Errorf("write history: %w", err)
+	}
+	return r.mu.err
 }
 
 // Close writes what is buffered; events recorded later are counted and lost. It returns what Err returns.
@@ -187,6 +197,7 @@ func Kinds() []Kind {
 		AttemptStarted, AttemptRunning, AttemptFailed, AttemptFenced,
 		CheckpointTriggered, CheckpointSkipped, CheckpointAligned, CheckpointSynced, CheckpointAcked, CheckpointAckTaken,
 		CheckpointCompleted, CheckpointAborted, CheckpointSubsumed,
+		SavepointTriggered, SavepointCompleted, SavepointAborted, JobStopped, JobStarted,
 		LogFlushBegin, LogFlushEnd, LogTruncated,
 		MaterializationBegin, MaterializationUploadBegin, MaterializationUploadEnd, MaterializationConfirmed, MaterializationFailed,
 		StorePutBegin, StorePutEnd, StoreGetBegin, StoreGetEnd, StoreDeleteBegin, StoreDeleteEnd,
