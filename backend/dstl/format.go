@@ -195,18 +195,39 @@ func DecodeObject(body []byte) ([]Section, error) {
 	if len(body) < headerSize+objectTail {
 		return nil, damaged("segment of %d bytes is cut", len(body))
 	}
-	if string(body[:4]) != magic {
-		return nil, damaged("not a segment")
+	if err := checkHeader(body[:headerSize]); err != nil {
+		return nil, err
 	}
-	if v := binary.LittleEndian.Uint16(body[4:]); v != version || binary.LittleEndian.Uint16(body[6:]) != 0 {
-		return nil, damaged("segment of unknown version %d", v)
+	size, err := footerSize(body[len(body)-objectTail:], int64(len(body)))
+	if err != nil {
+		return nil, err
 	}
-	tail := body[len(body)-objectTail:]
-	size := int(binary.LittleEndian.Uint32(tail[4:]))
-	if string(tail[8:]) != objectMagic || size > len(body)-headerSize-objectTail {
-		return nil, damaged("segment does not end with its mark")
+	return decodeFooter(body[int64(len(body))-objectTail-size:], int64(len(body)))
+}
+
+// checkHeader looks at the first bytes of an object.
+func checkHeader(b []byte) error {
+	if string(b[:4]) != magic {
+		return damaged("not a segment")
 	}
-	footer := body[len(body)-objectTail-size : len(body)-objectTail]
+	if v := binary.LittleEndian.Uint16(b[4:]); v != version || binary.LittleEndian.Uint16(b[6:]) != 0 {
+		return damaged("segment of unknown version %d", v)
+	}
+	return nil
+}
+
+// footerSize reads the tail of an object of the given size and returns the length of the footer before it.
+func footerSize(tail []byte, object int64) (int64, error) {
+	size := int64(binary.LittleEndian.Uint32(tail[4:]))
+	if string(tail[8:]) != objectMagic || size > object-headerSize-objectTail {
+		return 0, damaged("segment does not end with its mark")
+	}
+	return size, nil
+}
+
+// decodeFooter reads the sections of an object of the given size that ends with b, which is its footer and tail.
+func decodeFooter(b []byte, object int64) ([]Section, error) {
+	footer, tail := b[:len(b)-objectTail], b[len(b)-objectTail:]
 	if checksum(footer) != binary.LittleEndian.Uint32(tail) {
 		return nil, damaged("footer has another checksum")
 	}
@@ -215,13 +236,13 @@ func DecodeObject(body []byte) ([]Section, error) {
 	next := int64(headerSize)
 	for range s.under(uint64(len(s.b))) {
 		sec := Section{Offset: int64(s.uv()), Length: int64(s.uv()), Log: s.name(), From: s.uv(), To: s.uv(), Groups: s.groups()}
-		if sec.Offset != next || sec.Length < 0 || sec.Length > int64(len(body)) {
+		if sec.Offset != next || sec.Length < 0 || sec.Length > object {
 			s.bad = true
 		}
 		next = sec.Offset + sec.Length
 		sections = append(sections, sec)
 	}
-	if s.bad || len(s.b) != 0 || next != int64(len(body)-objectTail-size) {
+	if s.bad || len(s.b) != 0 || next != object-int64(len(b)) {
 		return nil, damaged("footer cannot be read")
 	}
 	return sections, nil
