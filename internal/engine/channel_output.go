@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"statebench.dev/bench/internal/failpoint"
 	"statebench.dev/bench/internal/graph"
 	"statebench.dev/bench/internal/keygroup"
 	"statebench.dev/bench/internal/world"
@@ -46,9 +47,17 @@ func (p *producer) acquire(c *channel) (*buffer, error) {
 	return b, nil
 }
 
+// The planted bugs of the data plane.
+const (
+	mutantDropBroadcast  = "drop-broadcast"  // some broadcast records reach the first subtask only
+	mutantFirstWatermark = "first-watermark" // the watermark of a second input is not waited for
+)
+
 // output is one edge's channels from one subtask. It is used by the subtask's loop only.
 type output struct {
 	*producer
+	failpoints *failpoint.Set
+
 	max   int      // max parallelism
 	table []uint16 // key group -> place in chans; only for a hash edge
 	each  bool     // a broadcast edge: every channel gets every record
@@ -60,7 +69,7 @@ type output struct {
 
 func newOutput(l *loop, exchange graph.Exchange, chans []*channel) *output {
 	maxParallelism := l.a.w.cfg.Settings.MaxParallelism
-	o := &output{producer: l.producer, max: maxParallelism, each: exchange == graph.Broadcast, chans: chans, open: make([]*buffer, len(chans)), sent: make([]int64, len(chans))}
+	o := &output{producer: l.producer, failpoints: l.a.w.cfg.Failpoints, max: maxParallelism, each: exchange == graph.Broadcast, chans: chans, open: make([]*buffer, len(chans)), sent: make([]int64, len(chans))}
 	if exchange == graph.Hash {
 		o.table = make([]uint16, maxParallelism)
 		for g := range o.table {
@@ -84,6 +93,9 @@ func (o *output) put(r *graph.Record) error {
 		return o.putTo(0, r, g)
 	}
 	for i := range o.chans {
+		if i > 0 && r.Index%5 == 0 && o.failpoints.Mutant(mutantDropBroadcast) {
+			continue
+		}
 		if err := o.putTo(i, r, g); err != nil {
 			return err
 		}

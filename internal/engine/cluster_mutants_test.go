@@ -4,6 +4,7 @@ package engine
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -80,6 +81,62 @@ func TestMutantAcceptZombieIsSeen(t *testing.T) {
 		}
 		if zombies == 0 && left == 0 {
 			t.Error("nothing of the bug can be seen")
+		}
+	})
+}
+
+// TestMutantsOfTheJoinAreSeen: a broadcast record that some subtasks do not get, and a watermark that is not the least over both
+// inputs, show in the output of most schedules.
+func TestMutantsOfTheJoinAreSeen(t *testing.T) {
+	for _, name := range []string{"", mutantDropBroadcast, mutantFirstWatermark} {
+		t.Run(name, func(t *testing.T) {
+			seen := 0
+			for seed := range uint64(6) {
+				simulate(t, seed, func(ctx context.Context, w world.World) {
+					s := newJoinSite(t, w)
+					if name != "" {
+						if err := s.cfg.Failpoints.ArmMutant(name); err != nil {
+							t.Fatal(err)
+						}
+					}
+					s.submit(ctx)
+					s.until(ctx, "the end of the input", func() bool { return s.e.Progress().Finished() })
+					if err := s.e.StopSources(ctx); err != nil {
+						t.Fatal(err)
+					}
+					if _, err := s.e.Checkpoint(ctx); err != nil {
+						t.Fatal(err)
+					}
+					if err := s.e.Stop(ctx); err != nil {
+						t.Fatal(err)
+					}
+					if len(s.wrongOutput()) > 0 {
+						seen++
+					}
+				})
+			}
+			if (name == "") != (seen == 0) || name != "" && seen < 3 {
+				t.Errorf("wrong output in %d of 6 schedules", seen)
+			}
+		})
+	}
+}
+
+// TestMutantDropBroadcastFailsTheRestore: copies that went apart are refused.
+func TestMutantDropBroadcastFailsTheRestore(t *testing.T) {
+	simulate(t, 1, func(ctx context.Context, w world.World) {
+		s := newJoinSite(t, w)
+		if err := s.cfg.Failpoints.ArmMutant(mutantDropBroadcast); err != nil {
+			t.Fatal(err)
+		}
+		failing(s, 30) // a record that was dropped is forgotten soon
+		s.submit(ctx)
+		s.until(ctx, "the end of the job", func() bool { return s.e.Status().State == "failed" })
+		if why := s.e.Status().Error; !strings.Contains(why, "broadcast state of join-") {
+			t.Error(why)
+		}
+		if err := s.e.Stop(ctx); err != nil {
+			t.Error(err)
 		}
 	})
 }

@@ -36,6 +36,8 @@ type site struct {
 	mem *store.Mem
 	inj *store.Injector
 	src *numbers
+	// value is what the output carries of record i of partition p, whose key has been seen that often; nil: that number.
+	value func(p int, i, seen int64) []byte
 
 	mu     sync.Mutex
 	events []history.Event
@@ -186,6 +188,13 @@ func (s *site) stop(ctx context.Context) {
 
 func (s *site) checkOutput() {
 	s.t.Helper()
+	for _, what := range s.wrongOutput() {
+		s.t.Errorf("%s\n%s", what, s.tail(60))
+	}
+}
+
+// wrongOutput lists how the committed output differs from what must be there.
+func (s *site) wrongOutput() (wrong []string) {
 	want := map[[2]int]canon.Digest{}
 	for p := range s.src.parts {
 		seen := map[int64]int64{}
@@ -194,19 +203,25 @@ func (s *site) checkOutput() {
 			seen[k]++
 			at := [2]int{p, int(keygroup.Of(keygroup.HashInt64(k), 32))}
 			d := want[at]
-			d.Add(canon.Output(nil, int32(p), i, 0, binary.BigEndian.AppendUint64(nil, uint64(k)), backend.AppendInt64(nil, seen[k])))
+			value := backend.AppendInt64(nil, seen[k])
+			if s.value != nil {
+				value = s.value(p, i, seen[k])
+			}
+			d.Add(canon.Output(nil, int32(p), i, 0, binary.BigEndian.AppendUint64(nil, uint64(k)), value))
 			want[at] = d
 		}
 	}
 	got := s.cfg.Collect.Result()
 	if got.Records != int64(s.src.parts)*s.src.total || got.DuplicateCount != 0 || got.Pending != 0 {
-		s.t.Errorf("committed %d records, %d duplicates, %d pending; want %d\n%s", got.Records, got.DuplicateCount, got.Pending, int64(s.src.parts)*s.src.total, s.tail(60))
+		wrong = append(wrong, fmt.Sprintf("committed %d records, %d duplicates, %d pending; want %d", got.Records, got.DuplicateCount, got.Pending,
+			int64(s.src.parts)*s.src.total))
 	}
 	for _, g := range got.Groups {
 		if d := want[[2]int{g.Partition, int(g.Group)}]; d.String() != g.Digest {
-			s.t.Errorf("partition %d key group %d: wrong output", g.Partition, g.Group)
+			wrong = append(wrong, fmt.Sprintf("partition %d key group %d: wrong output", g.Partition, g.Group))
 		}
 	}
+	return wrong
 }
 
 // checkHistory: each triggered id ends once and ids grow (C1, C2).

@@ -71,11 +71,11 @@ func TestJitterVariesDelaysAndFollowsTheSeed(t *testing.T) {
 	}
 }
 
-// failing makes the counter of subtask 0 fail when the n-th checkpoint completes, the one after it, and so on.
+// failing makes subtask 0 of the first operator fail when the n-th checkpoint completes, the one after it, and so on.
 func failing(s *site, times int) {
 	for n := 1; n <= times; n++ {
 		s.on(history.CheckpointCompleted, n, func(ctx context.Context, _ *history.Event) {
-			if err := s.e.FailTask(ctx, "count-0", "planned"); err != nil {
+			if err := s.e.FailTask(ctx, s.cfg.Job.Nodes[1].ID+"-0", "planned"); err != nil {
 				s.t.Error(err)
 			}
 		})

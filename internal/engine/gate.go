@@ -18,6 +18,7 @@ type gate struct {
 	idle    []bool  // by channel
 	asleep  int     // number of idle ones
 	current int64   // smallest watermark of those that are not idle; it never falls
+	lax     bool    // mutantFirstWatermark
 }
 
 func newGate(ready *world.Queue[int32], chans []*channel) *gate {
@@ -89,7 +90,7 @@ func (g *gate) note(from int32, e *element) (rose bool) {
 	}
 	least := int64(math.MaxInt64)
 	for i, m := range g.marks {
-		if !g.idle[i] {
+		if !g.idle[i] && !(g.lax && g.chans[i].second) {
 			least = min(least, m)
 		}
 	}

@@ -77,6 +77,7 @@ func newLoop(a *execution, row []SubtaskDeployment) (*loop, error) {
 	if l.source == nil {
 		chans, ready := a.wiring.inputs(first.node.ID, first.d.Index)
 		l.gate = newGate(ready, chans)
+		l.gate.lax = cfg.Failpoints.Mutant(mutantFirstWatermark)
 		input = ready.Readable()
 	}
 	l.wait = world.NewWaitSet(w, l.box.Readable(), input, nil)
