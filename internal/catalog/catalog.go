@@ -12,6 +12,7 @@ import (
 	"statebench.dev/bench/backend/heap"
 	"statebench.dev/bench/backend/lsm"
 	"statebench.dev/bench/faults"
+	"statebench.dev/bench/internal/metrics"
 	"statebench.dev/bench/internal/plan"
 	"statebench.dev/bench/internal/registry"
 	"statebench.dev/bench/internal/run"
@@ -110,7 +111,18 @@ func Scenario() scenario.Tables {
 		known = append(known, registry.Entry[scenario.FaultInfo]{Name: e.Name, About: e.About, New: faultInfo(e)})
 	}
 	t.Faults = registry.NewTable("fault", known...)
+	var figures []registry.Entry[scenario.MetricInfo]
+	for _, m := range metrics.All() {
+		figures = append(figures, registry.Entry[scenario.MetricInfo]{Name: m.Name, About: m.About, New: metricInfo(m)})
+	}
+	t.Metrics = registry.NewTable("metric", figures...)
 	return t
+}
+
+func metricInfo(m metrics.Metric) scenario.MetricInfo {
+	return scenario.MetricInfo{
+		Bound: m.Bound, Samples: string(m.Samples), Need: m.Need, Measured: m.Measured, Capacity: m.Capacity,
+	}
 }
 
 func workloadInfo(e registry.Entry[workloads.Kind]) scenario.WorkloadInfo {

@@ -56,9 +56,9 @@ func (p *Plan) Validate() error {
 	e.add(p.Schema != Version, "schema is %d, this program reads %d", p.Schema, Version)
 	e.add(p.Scenario == "", "scenario has no name")
 	e.add(p.Arm == "", "arm has no name")
-	e.add(!folderName(p.Scenario), "scenario %q must be the name of a folder: results lie there", p.Scenario)
-	e.add(!folderName(p.Arm), "arm %q must be the name of a folder: results lie there", p.Arm)
-	e.add(p.Rep < 1, "rep must be at least 1, is %d", p.Rep)
+	e.add(!folderName(p.Scenario), "scenario %q must be the name of a folder, of 100 characters at most: results lie there", p.Scenario)
+	e.add(!folderName(p.Arm), "arm %q must be the name of a folder, of 100 characters at most: results lie there", p.Arm)
+	e.add(p.Rep < 1 || p.Rep > MaxReps, "rep must be 1 to %d, is %d", MaxReps, p.Rep)
 	e.add(p.World != "real" && p.World != "sim", "world must be real or sim, is %q", p.World)
 	e.add(p.Store.Kind == "", "store has no kind")
 	e.add(p.World == "sim" && p.Store.Kind != "mem", "the simulated world takes store mem, not %q", p.Store.Kind)
@@ -78,32 +78,34 @@ func (p *Plan) Validate() error {
 	return errors.Join(e...)
 }
 
-// maxWorkers bounds workers, their slots and cores, as in a scenario: all are made when the run begins.
-const maxWorkers = 1000
-
-// folderName tells whether a name that is not empty leads to no other folder.
-func folderName(s string) bool { return !strings.ContainsAny(s, "/\\\x00") && s != "." && s != ".." }
+// folderName tells whether a name that is not empty leads to no other folder and is short enough for a file's.
+func folderName(s string) bool {
+	return len(s) <= MaxName && !strings.ContainsAny(s, "/\\\x00") && s != "." && s != ".."
+}
 
 func (p *Plan) validateJob(e *problems) {
 	w, j, c := p.Workers, p.Job, p.Job.Checkpoint
-	e.add(w.Count < 1 || w.Count > maxWorkers, "workers.count must be 1 to %d, is %d", maxWorkers, w.Count)
-	e.add(w.Slots < 1 || w.Slots > maxWorkers, "workers.slots must be 1 to %d, is %d", maxWorkers, w.Slots)
-	e.add(w.Cores < 1 || w.Cores > maxWorkers, "workers.cores must be 1 to %d, is %d", maxWorkers, w.Cores)
+	e.add(w.Count < 1 || w.Count > MaxWorkers, "workers.count must be 1 to %d, is %d", MaxWorkers, w.Count)
+	e.add(w.Slots < 1 || w.Slots > MaxWorkers, "workers.slots must be 1 to %d, is %d", MaxWorkers, w.Slots)
+	e.add(w.Cores < 1 || w.Cores > MaxWorkers, "workers.cores must be 1 to %d, is %d", MaxWorkers, w.Cores)
 	e.add(w.HeartbeatEvery <= 0 || w.HeartbeatTimeout <= w.HeartbeatEvery,
 		"heartbeat timeout %s must be longer than every %s, which must be positive", w.HeartbeatTimeout, w.HeartbeatEvery)
-	e.add(j.MaxParallelism < 1 || j.MaxParallelism > 1<<15, "maxParallelism must be 1 to 32768, is %d", j.MaxParallelism)
+	e.add(j.MaxParallelism < 1 || j.MaxParallelism > MaxParallelism, "maxParallelism must be 1 to %d, is %d", MaxParallelism, j.MaxParallelism)
 	e.add(j.Parallelism < 1 || j.Parallelism > j.MaxParallelism, "parallelism must be 1 to %d, is %d", j.MaxParallelism, j.Parallelism)
 	e.add(j.Parallelism > w.Count*w.Slots, "parallelism %d needs more than the %d slots there are", j.Parallelism, w.Count*w.Slots)
 	e.add(j.RestartDelay < 0, "restartDelay is negative")
-	e.add(j.BufferRecords < 1, "bufferRecords must be at least 1, is %d", j.BufferRecords)
-	e.add(j.Credits < 1, "credits must be at least 1, is %d", j.Credits)
+	e.add(j.BufferRecords < 1 || j.BufferRecords > MaxBuffer, "bufferRecords must be 1 to %d, is %d", MaxBuffer, j.BufferRecords)
+	e.add(j.Credits < 1 || j.Credits > MaxCredits, "credits must be 1 to %d, is %d", MaxCredits, j.Credits)
 	e.add(j.FlushEvery <= 0, "flushEvery must be positive")
 	e.add(c.Interval <= 0, "checkpoint.interval must be positive")
 	e.add(c.Timeout <= 0, "checkpoint.timeout must be positive")
 	e.add(c.MinPause < 0, "checkpoint.minPause is negative")
-	e.add(c.Retain < 1, "checkpoint.retain must be at least 1, is %d", c.Retain)
-	e.add(c.MaxConcurrent < 1, "checkpoint.maxConcurrent must be at least 1, is %d", c.MaxConcurrent)
-	e.add(c.TolerableFailures != nil && *c.TolerableFailures < 0, "checkpoint.tolerableFailures is negative")
+	e.add(c.Retain < 1 || c.Retain > MaxRetain, "checkpoint.retain must be 1 to %d, is %d", MaxRetain, c.Retain)
+	e.add(c.MaxConcurrent < 1 || c.MaxConcurrent > MaxConcurrent, "checkpoint.maxConcurrent must be 1 to %d, is %d", MaxConcurrent, c.MaxConcurrent)
+	e.add(c.MinPause > 0 && c.MaxConcurrent > 1, "checkpoint.maxConcurrent must be 1 when there is a minPause, is %d", c.MaxConcurrent)
+	if n := c.TolerableFailures; n != nil {
+		e.add(*n < 0 || *n > MaxFailures, "checkpoint.tolerableFailures must be 0 to %d, is %d", MaxFailures, *n)
+	}
 	j.Restart.validate(e)
 	p.Backend.validate(e, "")
 }
@@ -137,6 +139,7 @@ func (p *Plan) validatePhases(e *problems) map[string]Phase {
 			}
 		}
 		e.add(ends != 1, "phase %s needs exactly one of for, records, until, steps", ph.Name)
+		e.add(ph.Records > MaxRecords, "phase %s must have at most %d records, has %d", ph.Name, int64(MaxRecords), ph.Records)
 		e.add(ph.For < 0 || ph.Records < 0 || ph.Within < 0 || ph.GCGrace < 0, "phase %s has a negative measure", ph.Name)
 		switch ph.Until {
 		case "":

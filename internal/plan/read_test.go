@@ -88,7 +88,7 @@ func TestValidateReportsEveryProblem(t *testing.T) {
 	}
 	for _, want := range []string{
 		`world must be real or sim, is "dream"`, "store profile local adds nothing, but there is a model", "store.model.put.p99 1ns is less than its p50 2ns", "parallelism must be 1 to 8, is 9", "parallelism 9 needs more than the 4 slots there are",
-		"checkpoint.retain must be at least 1, is 0", "changelog.materialize must be positive", "changelog.batchSize must be positive",
+		"checkpoint.retain must be 1 to 1000, is 0", "changelog.materialize must be positive", "changelog.batchSize must be positive",
 		"workload.options must be an object", "phase run needs exactly one of for, records, until", "phase late stands after closing phase heal",
 		`phase end: until "bored" does not exist`, "fault f: record is not inside phase run", `fault "f" has no id of its own`,
 		"fault f: count must be at least 1, is 0", `fault f: since "nobody" is neither phase, run nor a fault`,

@@ -64,7 +64,7 @@ func (r *Restart) validate(e *problems) {
 	case "", RestartFixed, RestartNone:
 	case RestartExponential:
 		e.add(r.MaxDelay <= 0, "restart.maxDelay must be positive")
-		e.add(r.Multiplier < 1, "restart.multiplier must be at least 1, is %v", r.Multiplier)
+		e.add(!(r.Multiplier >= 1 && r.Multiplier <= MaxMultiplier), "restart.multiplier must be 1 to %d, is %v", MaxMultiplier, r.Multiplier)
 		e.add(r.Jitter < 0 || r.Jitter > 1, "restart.jitter must be 0 to 1, is %v", r.Jitter)
 		e.add(r.ResetAfter <= 0, "restart.resetAfter must be positive")
 	case RestartRate:
@@ -72,7 +72,8 @@ func (r *Restart) validate(e *problems) {
 	default:
 		e.add(true, "restart.strategy %q does not exist", r.Strategy)
 	}
-	e.add(r.Attempts < 0, "restart.attempts is negative")
+	e.add(r.Attempts < 0 || r.Attempts > MaxFailures, "restart.attempts must be 0 to %d, is %d", MaxFailures, r.Attempts)
+	e.add(r.Failures < 0 || r.Failures > MaxFailures, "restart.failures must be 0 to %d, is %d", MaxFailures, r.Failures)
 }
 
 func (p *Plan) validateExpect(e *problems, phases map[string]Phase) {
@@ -84,5 +85,6 @@ func (p *Plan) validateExpect(e *problems, phases map[string]Phase) {
 	}
 	e.add(p.MaxResults < 0, "maxResults is negative")
 	l := p.Store.Limits
-	e.add(l.CPUs < 0 || l.Memory < 0, "store.limits are negative")
+	e.add(l.CPUs < 0 || l.CPUs > MaxCPUs, "store.limits.cpus must be 0 to %d, is %v", MaxCPUs, l.CPUs)
+	e.add(l.Memory != 0 && l.Memory < MinMemory, "store.limits.memory must be at least %d, is %d", MinMemory, l.Memory)
 }

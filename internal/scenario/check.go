@@ -2,6 +2,8 @@ package scenario
 
 import (
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 
 	"statebench.dev/bench/internal/plan"
@@ -122,20 +124,49 @@ func (l *loader) comparable(p Phase) {
 	}
 }
 
-// armsDiffer warns when an arm differs from the baseline in more than one key.
+// armsDiffer warns when an arm differs from the baseline in more than one key: then no difference in the results can be put
+// down to one of them. In a grid, where other arms differ in each of these keys alone, it can.
 func (l *loader) armsDiffer(s *Scenario) {
-	var base plan.Backend
+	base := s.Arms[slices.IndexFunc(s.Arms, func(a Arm) bool { return a.Name == s.Baseline })]
+	var alone []string
 	for _, a := range s.Arms {
-		if a.Name == s.Baseline {
-			base = a.Backend
+		if d := armDifferences(base, a); len(d) == 1 {
+			alone = append(alone, d[0])
 		}
 	}
 	for _, a := range s.Arms {
-		if d := differences(base, a.Backend); len(d) > 1 {
+		d := armDifferences(base, a)
+		if len(d) > 1 && slices.ContainsFunc(d, func(key string) bool { return !slices.Contains(alone, key) }) {
 			l.warn(a.place, "arm %s differs from %s in %s: no difference in the results can be put down to one of them",
 				a.Name, s.Baseline, strings.Join(d, ", "))
 		}
 	}
+}
+
+// armDifferences lists the keys in which two arms differ.
+func armDifferences(a, b Arm) []string {
+	out := differences(a.Backend, b.Backend)
+	names := slices.Concat(a.own, b.own)
+	slices.Sort(names)
+	x, y := value(a.Options), value(b.Options)
+	for _, name := range slices.Compact(names) {
+		if !reflect.DeepEqual(at(x, name), at(y, name)) {
+			out = append(out, "workload."+name)
+		}
+	}
+	return out
+}
+
+// at is the value of a dotted name in a tree of options; nil where there is none.
+func at(tree any, name string) any {
+	for part := range strings.SplitSeq(name, ".") {
+		object, ok := tree.(map[string]any)
+		if !ok {
+			return nil
+		}
+		tree = object[part]
+	}
+	return tree
 }
 
 // differences lists the keys in which two arms differ. A changelog that is off counts as one key, whatever its options.
@@ -162,14 +193,17 @@ func differences(a, b plan.Backend) []string {
 
 // planCheck makes the plans and reports what is wrong with them as a whole.
 func (l *loader) planCheck(s *Scenario) {
-	s.effective = s.Workload.Options
-	if s.World == "sim" {
-		options, err := s.simulated()
-		if err != nil {
-			l.optionProblems(err, "sim", l.placeOr("sim"))
-			return
+	for i := range s.Arms {
+		arm := &s.Arms[i]
+		arm.effective = arm.Options
+		if s.World == "sim" {
+			options, err := s.simulated(arm.Options)
+			if err != nil {
+				l.optionProblems(err, "sim", l.placeOr("sim"))
+				return
+			}
+			arm.effective = options
 		}
-		s.effective = options
 	}
 	plans, err := Plans(s)
 	if err != nil {
@@ -183,9 +217,11 @@ func (l *loader) planCheck(s *Scenario) {
 		l.enoughSamples(s, &p)
 	}
 	l.passedOver(s, plans)
-	if check := s.Workload.info.Check; check != nil && len(plans) > 0 {
-		if err := check(&plans[0]); err != nil {
-			l.optionProblems(err, "workload", s.Workload.place)
+	if check := s.Workload.info.Check; check != nil {
+		for i := range plans[:len(s.Selected)] { // the arms of the first repetition
+			if err := check(&plans[i]); err != nil {
+				l.optionProblems(err, "workload", s.Workload.place)
+			}
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -28,16 +29,19 @@ func defaults(path string) *Scenario {
 }
 
 // maxMax is the largest maximum parallelism: key groups are numbered in 16 bits, as in Flink.
-const maxMax = 1 << 15
+const maxMax = plan.MaxParallelism
+
+// maxWorkers is the most workers, slots and cores.
+const maxWorkers = plan.MaxWorkers
 
 // env reads where the run takes place.
 func (l *loader) env(root object, s *Scenario) {
 	var env object
 	if f, ok := root.find("env"); ok {
-		env, _ = l.object(f.value, "env", "env", "env", "world", "store", "workers")
+		env, _ = l.object(f.value, "env", "env", "env")
 	}
 	env.l = l
-	read(env, "world", &s.World, oneOf([]string{"real", "sim"}, nil))
+	read(env, "world", &s.World, word)
 	if l.over.World != "" {
 		if err := checkWord("world", l.over.World, []string{"real", "sim"}, nil); err != nil {
 			l.flag("--world", "%s", err)
@@ -46,21 +50,21 @@ func (l *loader) env(root object, s *Scenario) {
 	}
 	l.store(env, s)
 	if f, ok := env.find("workers"); ok {
-		if o, ok := l.object(f.value, "env.workers", "env.workers", "env.workers", "count", "slots", "cores", "heartbeat"); ok {
+		if o, ok := l.object(f.value, "env.workers", "env.workers", "env.workers"); ok {
 			l.workers(o, s)
 		}
 	}
 }
 
 func (l *loader) workers(o object, s *Scenario) {
-	read(o, "count", &s.Workers.Count, whole(1, 1_000))
-	read(o, "slots", &s.Workers.Slots, whole(1, 1_000))
-	read(o, "cores", &s.Workers.Cores, whole(1, 1_000))
+	read(o, "count", &s.Workers.Count, inRange)
+	read(o, "slots", &s.Workers.Slots, inRange)
+	read(o, "cores", &s.Workers.Cores, inRange)
 	f, ok := o.find("heartbeat")
 	if !ok {
 		return
 	}
-	h, ok := l.object(f.value, f.path, "env.workers.heartbeat", "heartbeat", "every", "timeout")
+	h, ok := l.object(f.value, f.path, "env.workers.heartbeat", "heartbeat")
 	if !ok {
 		return
 	}
@@ -71,24 +75,25 @@ func (l *loader) workers(o object, s *Scenario) {
 	}
 }
 
-// The words of env.store.kind, and those that come later.
-func storeKinds() (now, later []string) {
-	return []string{"mem", "dir", "embedded", "minio", "s3"}, nil
-}
+// storeKinds are the words of env.store.kind.
+func storeKinds() []string { return []string{"mem", "dir", "embedded", "minio", "s3"} }
 
 // store reads which object store the run uses.
 func (l *loader) store(env object, s *Scenario) {
 	var kindAt Place
 	if f, ok := env.find("store"); ok {
-		if o, ok := l.object(f.value, "env.store", "env.store", "env.store", "kind", "profile"); ok {
-			if read(o, "kind", &s.Store.Kind, oneOf(storeKinds())) {
+		if o, ok := l.object(f.value, "env.store", "env.store", "env.store"); ok {
+			if read(o, "kind", &s.Store.Kind, word) {
 				kindAt = l.places["env.store.kind"]
 			}
 			l.profile(o, s)
+			l.container(o, s)
 		}
 	}
+	wanted := s.Store.Kind
 	l.profileFlag(s)
 	l.storeFlag(s)
+	l.onlyForMinIO(s, wanted)
 	switch {
 	case s.World == "sim" && l.over.Store != "" && l.over.Store != "mem":
 		l.flag("--store", "the simulated world takes store mem only, not %q", l.over.Store)
@@ -104,6 +109,55 @@ func (l *loader) store(env object, s *Scenario) {
 	}
 }
 
+// container reads what goes with the container of store minio.
+func (l *loader) container(o object, s *Scenario) {
+	read(o, "image", &s.Store.Image, image)
+	var proxy string
+	read(o, "proxy", &proxy, word)
+	if f, ok := o.find("limits"); ok {
+		if limits, ok := l.object(f.value, f.path, "env.store.limits", "limits"); ok {
+			read(limits, "cpus", &s.Store.Limits.CPUs, numberFrom(0.1, plan.MaxCPUs))
+			if read(limits, "memory", &s.Store.Limits.Memory, positiveBytes) && s.Store.Limits.Memory < plan.MinMemory {
+				l.fail(l.places[f.path+".memory"], "memory must be at least %s, is %s: MinIO does not start in less",
+					registry.Bytes(plan.MinMemory), registry.Bytes(s.Store.Limits.Memory))
+			}
+		}
+	}
+}
+
+// onlyForMinIO refuses what goes with the container where neither the file nor the command line asks for one, and leaves it
+// out where the command line asks for another store.
+func (l *loader) onlyForMinIO(s *Scenario, wanted string) {
+	if s.Store.Kind == "minio" && s.World != "sim" {
+		return
+	}
+	s.Store.Image, s.Store.Limits = "", plan.Limits{}
+	if wanted == "minio" {
+		return
+	}
+	for _, key := range []string{"image", "limits", "proxy"} {
+		if at, ok := l.places["env.store."+key]; ok {
+			l.fail(at, "%s goes with store minio, this is store %s", key, wanted)
+		}
+	}
+}
+
+// image reads the name of an image, with its digest or without.
+func image(l *loader, f field) (string, error) {
+	s, err := text(l, f)
+	if err != nil {
+		return "", err
+	}
+	_, digest, has := strings.Cut(s, "@")
+	if hexa, ok := strings.CutPrefix(digest, "sha256:"); has && (!ok || len(hexa) != 64 || strings.Trim(hexa, "0123456789abcdef") != "") {
+		return "", fmt.Errorf("image %q must be like name or name@sha256:<64 hexadecimal digits>", s)
+	}
+	if strings.ContainsAny(s, " \t\n") || s == "" || strings.HasPrefix(s, "@") {
+		return "", fmt.Errorf("image %q must be like name or name@sha256:<64 hexadecimal digits>", s)
+	}
+	return s, nil
+}
+
 // storeFlag applies --store.
 func (l *loader) storeFlag(s *Scenario) {
 	v := l.over.Store
@@ -111,8 +165,7 @@ func (l *loader) storeFlag(s *Scenario) {
 		return
 	}
 	kind, folder, _ := strings.Cut(v, ":")
-	now, later := storeKinds()
-	if err := checkWord("store", kind, now, later); err != nil {
+	if err := checkWord("store", kind, storeKinds(), nil); err != nil {
 		l.flag("--store", "%s", err)
 		return
 	}
@@ -133,16 +186,15 @@ func (l *loader) job(root object, s *Scenario) {
 	if !ok {
 		return
 	}
-	o, ok := l.object(f.value, "job", "job", "job", "parallelism", "maxParallelism", "checkpoint", "restartDelay", "restart",
-		"bufferRecords", "credits", "flushEvery", "backend", "changelog")
+	o, ok := l.object(f.value, "job", "job", "job")
 	if !ok {
 		return
 	}
-	read(o, "maxParallelism", &s.Job.MaxParallelism, whole(1, maxMax))
+	read(o, "maxParallelism", &s.Job.MaxParallelism, inRange)
 	read(o, "parallelism", &s.Job.Parallelism, whole(1, s.Job.MaxParallelism))
 	l.restart(o, &s.Job)
-	read(o, "bufferRecords", &s.Job.BufferRecords, whole(1, 1<<16))
-	read(o, "credits", &s.Job.Credits, whole(1, 1<<10))
+	read(o, "bufferRecords", &s.Job.BufferRecords, inRange)
+	read(o, "credits", &s.Job.Credits, inRange)
 	read(o, "flushEvery", &s.Job.FlushEvery, positiveDuration)
 	read(o, "backend", &s.Outer.Backend, l.backendName())
 	if c, ok := o.find("changelog"); ok {
@@ -154,18 +206,17 @@ func (l *loader) job(root object, s *Scenario) {
 }
 
 func (l *loader) checkpoint(f field, c *plan.Checkpoint) {
-	o, ok := l.object(f.value, f.path, "job.checkpoint", "checkpoint", "interval", "timeout", "minPause", "retain",
-		"maxConcurrent", "semantics", "tolerableFailures")
+	o, ok := l.object(f.value, f.path, "job.checkpoint", "checkpoint")
 	if !ok {
 		return
 	}
 	read(o, "interval", &c.Interval, positiveDuration)
 	read(o, "timeout", &c.Timeout, positiveDuration)
 	read(o, "minPause", &c.MinPause, duration)
-	read(o, "retain", &c.Retain, whole(1, 1_000))
-	read(o, "maxConcurrent", &c.MaxConcurrent, whole(1, 16))
+	read(o, "retain", &c.Retain, inRange)
+	read(o, "maxConcurrent", &c.MaxConcurrent, inRange)
 	var failures int
-	if read(o, "tolerableFailures", &failures, whole(0, 1_000_000)) {
+	if read(o, "tolerableFailures", &failures, inRange) {
 		c.TolerableFailures = &failures
 	}
 	var semantics string
@@ -191,7 +242,7 @@ func (l *loader) backendName() func(*loader, field) (string, error) {
 
 // changelog reads a changelog block on top of the outer level's values. owner is what messages call its owner.
 func (l *loader) changelog(f field, owner string, c *plan.Changelog) {
-	o, ok := l.object(f.value, f.path, "changelog", "changelog of "+owner, "enabled", "materialize", "preemptive", "batch", "inFlight")
+	o, ok := l.object(f.value, f.path, "changelog", "changelog of "+owner)
 	if !ok {
 		return
 	}
@@ -200,12 +251,12 @@ func (l *loader) changelog(f field, owner string, c *plan.Changelog) {
 	read(o, "preemptive", &c.Preemptive, positiveBytes)
 	read(o, "inFlight", &c.InFlight, positiveBytes)
 	if m, ok := o.find("materialize"); ok {
-		if m, ok := l.object(m.value, m.path, "changelog.materialize", "materialize", "every"); ok {
+		if m, ok := l.object(m.value, m.path, "changelog.materialize", "materialize"); ok {
 			read(m, "every", &c.Materialize, positiveDuration)
 		}
 	}
 	if b, ok := o.find("batch"); ok {
-		if b, ok := l.object(b.value, b.path, "changelog.batch", "batch", "delay", "size"); ok {
+		if b, ok := l.object(b.value, b.path, "changelog.batch", "batch"); ok {
 			read(b, "delay", &c.BatchDelay, duration)
 			read(b, "size", &c.BatchSize, positiveBytes)
 		}
@@ -226,15 +277,18 @@ func (l *loader) arms(root object, s *Scenario) {
 		return
 	}
 	for _, a := range l.entries(f.value, "arms", "arms") {
-		if !kebab.MatchString(a.key) {
-			l.fail(a.at, "arm %q must be in kebab-case: a-z, 0-9 and single hyphens", a.key)
+		if err := checkName("arm", a.key); err != nil {
+			l.fail(a.at, "%s", err)
 			continue
 		}
 		arm := Arm{Name: a.key, place: a.at, Backend: plan.Backend{Name: s.Outer.Backend, Changelog: s.Outer.Changelog}}
-		if o, ok := l.object(a.value, a.path, "arm", "arm "+a.key, "backend", "changelog"); ok {
+		if o, ok := l.object(a.value, a.path, "arm", "arm "+a.key); ok {
 			read(o, "backend", &arm.Backend.Name, l.backendName())
 			if c, ok := o.find("changelog"); ok {
 				l.changelog(c, "arm "+a.key, &arm.Backend.Changelog)
+			}
+			if w, ok := o.find("workload"); ok {
+				arm.block = w
 			}
 			if arm.Backend.Name == "" && !l.tried(a.path+".backend") && !l.tried("job.backend") {
 				l.fail(a.at, "arm %s has no backend; there are %s", a.key, strings.Join(l.tables.Backends, ", "))

@@ -106,13 +106,12 @@ func (l *loader) statement(f field, metric, phase string, info MetricInfo, s *Sc
 	is := object{l: l, path: f.path, fields: []field{{key: "is", path: f.path, at: f.at, value: f.value, where: f.where}}}
 	if isMapping(f.value) {
 		var ok bool
-		if is, ok = l.object(f.value, f.path, "expect.statement", metric, "is", "ifNone", "arms"); !ok {
+		if is, ok = l.object(f.value, f.path, "expect.statement", metric); !ok {
 			return
 		}
 		x.whole = true
-		is.need("is")
 		var none string
-		if read(is, "ifNone", &none, oneOf([]string{"miss", "pass"}, nil)) {
+		if read(is, "ifNone", &none, word) {
 			x.Unset = none == "pass"
 		}
 		if a, ok := is.find("arms"); ok {

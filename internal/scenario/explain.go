@@ -72,6 +72,9 @@ func explainHead(b *strings.Builder, s *Scenario, plans []plan.Plan) {
 	if !s.Store.Model.Zero() {
 		fmt.Fprintf(b, "profile   %s adds %s\n", s.Store.Profile, profileText(s.Store.Model))
 	}
+	for _, p := range s.Params {
+		fmt.Fprintf(b, "param     %s = %s   (%s)\n", p.Name, p.Value, strings.Replace(p.From, s.Path+":", "line ", 1))
+	}
 	for _, in := range plans[0].Inputs {
 		fmt.Fprintf(b, "input     %s, %s, sha256 %.12s\n", in.Path, grouped(in.Bytes)+" bytes", in.SHA256)
 	}
@@ -104,6 +107,9 @@ func explainArms(b *strings.Builder, s *Scenario) {
 		if c := a.Backend.Changelog; c.Enabled {
 			text = fmt.Sprintf("%s with changelog: materialized every %s, batches of %s or %s, sent early above %s", a.Backend.Name,
 				c.Materialize, c.BatchDelay, registry.Bytes(c.BatchSize), registry.Bytes(c.Preemptive))
+		}
+		if len(a.own) > 0 {
+			text += ", " + optionsText(canonical(a.ownOptions()))
 		}
 		if a.Name == s.Baseline {
 			text += "   (baseline)"

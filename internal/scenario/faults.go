@@ -2,7 +2,6 @@ package scenario
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,12 +16,11 @@ func (l *loader) fault(item field, p *Phase, s *Scenario) {
 	if id := l.peek(item, "id"); id != "" {
 		what = "fault " + id
 	}
-	o, ok := l.object(item.value, item.path, "phases.faults", what, "id", "fault", "where", "with", "at", "for", "arms")
+	o, ok := l.object(item.value, item.path, "phases.faults", what)
 	if !ok {
 		return
 	}
 	f := Fault{Fault: plan.Fault{Phase: p.Name}, place: item.where, path: item.path}
-	o.need("id", "fault", "where", "at")
 	if read(o, "id", &f.ID, name) {
 		l.faultID(o, f.ID, p, s)
 	}
@@ -65,7 +63,9 @@ func (l *loader) peek(item field, key string) string {
 	own, _ := l.pairs(item.value, 0)
 	for _, v := range own {
 		if v.Key.GetToken().Value == key {
-			return v.Value.GetToken().Value
+			if n := l.resolve(v.Value); n != nil {
+				return n.GetToken().Value
+			}
 		}
 	}
 	return ""
@@ -149,12 +149,11 @@ func (l *loader) rescale(item field, p *Phase, s *Scenario) {
 		n += len(ph.Rescales)
 	}
 	r := plan.Rescale{ID: fmt.Sprintf("rescale-%d", n), Phase: p.Name, From: "latest"}
-	o, ok := l.object(item.value, item.path, "phases.rescale", "rescale", "at", "to", "from")
+	o, ok := l.object(item.value, item.path, "phases.rescale", "rescale")
 	if !ok {
 		return
 	}
-	o.need("at", "to")
-	read(o, "from", &r.From, oneOf([]string{"latest", "previous"}, nil))
+	read(o, "from", &r.From, word)
 	if read(o, "to", &r.To, whole(1, s.Job.MaxParallelism)) && r.To > s.Workers.Count*s.Workers.Slots {
 		l.fail(l.places[item.path+".to"], "to must be at most %d, the slots of %d workers with %d each, is %d",
 			s.Workers.Count*s.Workers.Slots, s.Workers.Count, s.Workers.Slots, r.To)
@@ -169,7 +168,7 @@ func (l *loader) trigger(o object, t *plan.Trigger, p *Phase, s *Scenario, arms 
 	if !ok {
 		return
 	}
-	at, ok := l.object(f.value, f.path, "phases.at", "at", "time", "record", "event", "count", "since", "phase")
+	at, ok := l.object(f.value, f.path, "phases.at", "at")
 	if !ok {
 		return
 	}
@@ -208,7 +207,7 @@ func (l *loader) triggerForm(at object, form string, t *plan.Trigger, p *Phase, 
 	place := l.places[join(at.path, form)]
 	switch form {
 	case "phase":
-		read(at, "phase", &t.Phase, oneOf([]string{"start"}, nil))
+		read(at, "phase", &t.Phase, word)
 	case "time":
 		var d plan.Duration
 		if !read(at, "time", &d, duration) {
@@ -220,7 +219,7 @@ func (l *loader) triggerForm(at object, form string, t *plan.Trigger, p *Phase, 
 		}
 	case "record":
 		var n int64
-		if !read(at, "record", &n, whole[int64](1, maxCount)) {
+		if !read(at, "record", &n, inRange) {
 			return
 		}
 		t.Record = &n
@@ -234,7 +233,7 @@ func (l *loader) triggerForm(at object, form string, t *plan.Trigger, p *Phase, 
 
 func (l *loader) eventTrigger(at object, t *plan.Trigger, p *Phase, s *Scenario, arms []string) {
 	t.Count, t.Since = 1, "phase"
-	read(at, "count", &t.Count, whole(1, math.MaxInt32))
+	read(at, "count", &t.Count, inRange)
 	if read(at, "since", &t.Since, text) {
 		l.since(at, t.Since, p, s, arms)
 	}

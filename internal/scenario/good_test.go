@@ -203,3 +203,29 @@ func TestAliasesThatNeverEndAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestSetFlagsKeepTheTypes also holds messages to naming both ends of a value.
+func TestSetFlagsKeepTheTypes(t *testing.T) {
+	const file = "testdata/good/params.yaml"
+	s, plans := loadSource(t, file, mustRead(t, file), testTables(), Overrides{Set: []string{"keys=5_000", "interval=2s", "op=get"}})
+	if plans[0].Phases[0].Records != 50_000 || plan.D(plans[0].Job.Checkpoint.Interval).Seconds() != 2 || plans[0].Faults[0].ID != "slow-get" {
+		t.Errorf("plan %+v %+v", plans[0].Phases[0], plans[0].Job.Checkpoint)
+	}
+	if from := s.Origin("job.checkpoint.interval"); from != file+":18, ${interval} of flag --set" {
+		t.Errorf("origin %s", from)
+	}
+	for set, want := range map[string]string{
+		"keys=many":  `--set  keys is a number (2_000, given at testdata/good/params.yaml:8:9), "many" is text`,
+		"interval=5": `--set  interval is a duration (500ms, given at testdata/good/params.yaml:10:13), "5" is a number`,
+		"on=yes":     `--set  on is true or false (true, given at testdata/good/params.yaml:11:7), "yes" is text`,
+		"key=5":      `--set  parameter "key" does not exist; did you mean "keys"?`,
+		"keys":       `--set  must be name=value, is "keys"`,
+		"keys=[1]":   `--set  the value of keys must be a single value, is "[1]"`,
+		"keys=7":     `testdata/good/params.yaml:29:17  keys.count is 7, must be at least 8 (value of ${keys}, given by --set)`,
+	} {
+		_, problems := Load(file, mustRead(t, file), testTables(), Overrides{Set: []string{set}})
+		if len(problems) == 0 || problems[0].Error() != want {
+			t.Errorf("--set %s: %v, want %s", set, problems, want)
+		}
+	}
+}

@@ -5,7 +5,7 @@ package scenario
 func later(block string) []string {
 	switch block {
 	case "":
-		return []string{"extends", "owner", "params", "matrix", "chaos", "compare"}
+		return []string{"extends", "owner", "matrix", "chaos", "compare"}
 	case "env":
 		return []string{"target", "pin"}
 	case "env.workers":

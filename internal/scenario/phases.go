@@ -62,16 +62,15 @@ func (l *loader) phase(item field, s *Scenario, names map[string]Place) {
 	p := Phase{place: item.where, path: item.path}
 	var closes bool
 	p.Phase, closes = closing(id)
-	keys := []string{"name", "for", "records", "steps", "within", "discard", "faults", "rescale"}
-	block := "phases"
+	blockPath := "phases"
 	if closes {
-		keys, block = closingKeys(id), "phases.closing"
+		blockPath += "." + id
 	}
-	o, ok := l.object(item.value, item.path, block, strings.TrimSpace("phase "+id), keys...)
+	o, ok := l.object(item.value, item.path, blockPath, strings.TrimSpace("phase "+id))
 	if !ok {
 		return
 	}
-	if o.need("name") && read(o, "name", &p.Name, name) {
+	if read(o, "name", &p.Name, name) {
 		at := l.places[item.path+".name"]
 		if first, twice := names[p.Name]; twice {
 			l.fail(at, "phase %s is there twice, first at %s:%d:%d", p.Name, l.file, first.Line, first.Column)
@@ -87,23 +86,12 @@ func (l *loader) phase(item field, s *Scenario, names map[string]Place) {
 	s.Phases = append(s.Phases, p)
 }
 
-func closingKeys(name string) []string {
-	switch name {
-	case healName:
-		return []string{"name", "heal", "until", "within"}
-	case drainName:
-		return []string{"name", "source", "final", "until", "within", "gcGrace"}
-	}
-	return []string{"name", "check", "audit", "until", "within", "restoreDigests", "recordIds"}
-}
-
 // closingPhase reads heal, drain or verify.
 func (l *loader) closingPhase(o object, p *Phase, s *Scenario) {
-	var word string
-	read(o, "heal", &word, oneOf([]string{"all"}, nil))
-	read(o, "source", &word, oneOf([]string{"stop"}, nil))
-	read(o, "audit", &word, oneOf([]string{"retained"}, nil))
-	read(o, "until", &word, oneOf([]string{p.Until}, nil))
+	var given string
+	for _, key := range []string{"heal", "source", "audit", "until"} {
+		read(o, key, &given, word)
+	}
 	read(o, "within", &p.Within, positiveDuration)
 	read(o, "gcGrace", &p.GCGrace, duration)
 	if f, ok := o.find("final"); ok {
@@ -130,7 +118,7 @@ func (l *loader) closingPhase(o object, p *Phase, s *Scenario) {
 // measured reads a phase that the user named.
 func (l *loader) measured(o object, p *Phase, s *Scenario) {
 	read(o, "for", &p.For, positiveDuration)
-	read(o, "records", &p.Records, whole[int64](1, maxCount))
+	read(o, "records", &p.Records, inRange)
 	read(o, "discard", &p.Discard, truth)
 	l.measures(o, p)
 	// The order of reading is that of the file, so that since finds what stands before it.

@@ -42,10 +42,10 @@ func (s *Scenario) plan(arm Arm, rep int) plan.Plan {
 	p := plan.Plan{
 		Schema: plan.Version, Scenario: s.Name, About: s.About, Arm: arm.Name, Rep: rep, Baseline: arm.Name == s.Baseline,
 		Seed: s.repSeed(rep), World: s.World, Store: s.Store, Workers: s.Workers, Job: s.Job, Backend: arm.Backend,
-		Workload: plan.Workload{Name: s.Workload.Name, Options: slices.Clone(s.effective), Rate: s.Workload.Rate},
+		Workload: plan.Workload{Name: s.Workload.Name, Options: slices.Clone(arm.effective), Rate: s.Workload.Rate},
 		Faults:   []plan.Fault{}, Rescales: []plan.Rescale{},
 		Verify: plan.Verify{RestoreDigests: sim, RecordIDs: sim, Checks: append([]string{}, s.Verify.Checks...)},
-		Charts: append([]string{}, s.Charts...), MaxResults: s.MaxResults, Inputs: append([]plan.Input{}, s.inputs...),
+		Charts: append([]string{}, s.Charts...), MaxResults: s.MaxResults, Inputs: append([]plan.Input{}, arm.inputs...),
 	}
 	if sim && s.Sim.Rate != nil {
 		p.Workload.Rate = *s.Sim.Rate

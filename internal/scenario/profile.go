@@ -31,7 +31,7 @@ func (l *loader) profile(o object, s *Scenario) {
 	}
 	l.origin(f.path, f.where)
 	if isMapping(f.value) {
-		if p, ok := l.object(f.value, f.path, "profile", "profile", append([]string{"name"}, profileKeys()...)...); ok {
+		if p, ok := l.object(f.value, f.path, "profile", "profile"); ok {
 			s.Store.Profile, s.Store.Model = l.figures(p)
 		}
 		return
@@ -126,15 +126,13 @@ func readProfile(path, src string) (string, plan.Profile, []Problem) {
 	if doc == nil {
 		return "", plan.Profile{}, sortProblems(l.problems)
 	}
-	root, ok := l.object(doc, "", "profile", "", append([]string{"apiVersion", "kind", "name"}, profileKeys()...)...)
+	root, ok := l.object(doc, "", "profile.file", "")
 	if !ok {
 		return "", plan.Profile{}, sortProblems(l.problems)
 	}
-	root.what = "the profile"
-	root.need("apiVersion", "kind")
 	var version, kind string
-	read(root, "apiVersion", &version, oneOf([]string{"bench/v1"}, nil))
-	read(root, "kind", &kind, oneOf([]string{"StoreProfile"}, nil))
+	read(root, "apiVersion", &version, word)
+	read(root, "kind", &kind, word)
 	name, p := l.figures(root)
 	if len(l.problems) == 0 && name == s3Name && src != s3Standard && !sameFigures(p, Shipped()) {
 		l.fail(l.places["name"], "name %s is that of the shipped profile, which has other figures; choose another", name)
@@ -147,14 +145,9 @@ func sameFigures(a, b plan.Profile) bool {
 	return a == b
 }
 
-func profileKeys() []string {
-	return []string{"about", "put", "get", "stat", "list", "delete", "bandwidth", "requests"}
-}
-
 // figures reads what a profile says, from a file or from a scenario.
 func (l *loader) figures(o object) (profileName string, p plan.Profile) {
 	before := len(l.problems)
-	o.need("name")
 	read(o, "name", &profileName, name)
 	read(o, "about", &p.About, text)
 	for _, op := range operations(&p) {
@@ -162,8 +155,8 @@ func (l *loader) figures(o object) (profileName string, p plan.Profile) {
 		if !ok {
 			continue
 		}
-		q, ok := l.object(f.value, f.path, "profile."+op.name, op.name, "p50", "p99")
-		if !ok || !q.need("p50") {
+		q, ok := l.object(f.value, f.path, "profile.operation", op.name)
+		if !ok {
 			continue
 		}
 		read(q, "p50", &op.first.P50, duration)
@@ -171,14 +164,14 @@ func (l *loader) figures(o object) (profileName string, p plan.Profile) {
 		read(q, "p99", &op.first.P99, duration)
 	}
 	if f, ok := o.find("bandwidth"); ok {
-		if b, ok := l.object(f.value, f.path, "profile.bandwidth", "bandwidth", "connection", "worker", "store"); ok {
+		if b, ok := l.object(f.value, f.path, "profile.bandwidth", "bandwidth"); ok {
 			read(b, "connection", &p.Bandwidth.Connection, bandwidth)
 			read(b, "worker", &p.Bandwidth.Worker, bandwidth)
 			read(b, "store", &p.Bandwidth.Store, bandwidth)
 		}
 	}
 	if f, ok := o.find("requests"); ok {
-		if r, ok := l.object(f.value, f.path, "profile.requests", "requests", "write", "read"); ok {
+		if r, ok := l.object(f.value, f.path, "profile.requests", "requests"); ok {
 			read(r, "write", &p.Requests.Write, requestRate)
 			read(r, "read", &p.Requests.Read, requestRate)
 		}

@@ -77,6 +77,7 @@ var withUnit = regexp.MustCompile(`^[0-9]+(\.[0-9]+)?(ns|µs|ms|s|m|h|m[0-9]+s|h
 
 // quoted writes a text so that YAML reads it back as text: bare where that is beyond doubt, else in double quotes.
 func quoted(s string) string {
+	s = escaped(s)
 	if withUnit.MatchString(s) {
 		return s
 	}
@@ -97,7 +98,7 @@ func (w *writer) head() {
 	w.line(0, "kind: Scenario", "")
 	w.set(0, "name", s.Name, "name")
 	if s.About != "" {
-		w.set(0, "about", strconv.Quote(s.About), "about")
+		w.set(0, "about", quotedAlways(s.About), "about")
 	}
 	if len(s.Tags) > 0 {
 		w.list(0, "tags", s.Tags, "tags")
@@ -113,6 +114,7 @@ func (w *writer) env() {
 	kind, _, _ := strings.Cut(s.Store.Kind, ":")
 	w.set(2, "kind", kind, "env.store.kind")
 	w.profile()
+	w.container()
 	w.line(1, "workers:", "")
 	const p = "env.workers."
 	w.set(2, "count", strconv.Itoa(s.Workers.Count), p+"count")
@@ -121,6 +123,24 @@ func (w *writer) env() {
 	w.line(2, "heartbeat:", "")
 	w.set(3, "every", s.Workers.HeartbeatEvery.String(), p+"heartbeat.every")
 	w.set(3, "timeout", s.Workers.HeartbeatTimeout.String(), p+"heartbeat.timeout")
+}
+
+// container writes what goes with the container of store minio, where it is given.
+func (w *writer) container() {
+	s := w.s.Store
+	if s.Image != "" {
+		w.set(2, "image", quotedAlways(s.Image), "env.store.image")
+	}
+	if s.Limits == (plan.Limits{}) {
+		return
+	}
+	w.line(2, "limits:", "")
+	if s.Limits.CPUs > 0 {
+		w.set(3, "cpus", strconv.FormatFloat(s.Limits.CPUs, 'g', -1, 64), "env.store.limits.cpus")
+	}
+	if s.Limits.Memory > 0 {
+		w.set(3, "memory", registry.Bytes(s.Limits.Memory).String(), "env.store.limits.memory")
+	}
 }
 
 // profile writes a shipped profile by its name, any other with its figures: the file is not needed then.
@@ -132,7 +152,7 @@ func (w *writer) profile() {
 	}
 	w.line(2, "profile:", w.from("env.store.profile"))
 	for _, line := range profileLines(s.Profile, s.Model) {
-		w.line(3, line, "")
+		w.line(3, escaped(line), "")
 	}
 }
 
@@ -175,8 +195,24 @@ func (w *writer) arms() {
 		set(4, "delay", c.BatchDelay.String(), "changelog.batch.delay")
 		set(4, "size", registry.Bytes(c.BatchSize).String(), "changelog.batch.size")
 		set(3, "inFlight", registry.Bytes(c.InFlight).String(), "changelog.inFlight")
+		if len(a.own) > 0 {
+			w.line(2, "workload:", "")
+			w.tree(3, a.ownOptions(), "arms."+a.Name+".workload")
+		}
 	}
 	w.set(0, "baseline", quoted(w.s.Baseline), "baseline")
+}
+
+// ownOptions is the tree of the options that an arm gives itself, as they were resolved.
+func (a Arm) ownOptions() map[string]any {
+	out := map[string]any{}
+	for _, name := range a.own {
+		if v := at(value(a.Options), name); v != nil {
+			set(out, strings.Split(name, "."), canonical(v))
+		}
+	}
+	tree, _ := value(canonical(out)).(map[string]any)
+	return tree
 }
 
 func (w *writer) workload() {

@@ -52,13 +52,12 @@ func (l *loader) restart(job object, j *plan.Job) {
 	if !ok {
 		return
 	}
-	o, ok := l.object(f.value, f.path, "job.restart", "restart", "strategy", "attempts", "failures", "within", "delay", "maxDelay",
-		"multiplier", "jitter", "resetAfter")
+	o, ok := l.object(f.value, f.path, "job.restart", "restart")
 	if !ok {
 		return
 	}
 	r := &j.Restart
-	if o.has("strategy") && !read(o, "strategy", &r.Strategy, oneOf(strategyNames(), nil)) {
+	if o.has("strategy") && !read(o, "strategy", &r.Strategy, word) {
 		return
 	}
 	if r.Strategy == plan.RestartExponential {
@@ -69,11 +68,11 @@ func (l *loader) restart(job object, j *plan.Job) {
 		at := l.places["job.restartDelay"]
 		l.fail(l.places[f.path+".delay"], "the delay is given twice, first as restartDelay at %s:%d:%d", l.file, at.Line, at.Column)
 	}
-	read(o, "attempts", &r.Attempts, whole(1, 1_000_000))
-	read(o, "failures", &r.Failures, whole(1, 1_000_000))
+	read(o, "attempts", &r.Attempts, inRange)
+	read(o, "failures", &r.Failures, inRange)
 	read(o, "within", &r.Within, positiveDuration)
 	read(o, "maxDelay", &r.MaxDelay, positiveDuration)
-	read(o, "multiplier", &r.Multiplier, numberFrom(1, 1_000))
+	read(o, "multiplier", &r.Multiplier, numberFrom(1, plan.MaxMultiplier))
 	var jitter registry.Share
 	if read(o, "jitter", &jitter, share) {
 		r.Jitter = float64(jitter)

@@ -31,6 +31,8 @@ type Overrides struct {
 	Arms []string
 	// Reps is --reps, the runs of each arm; 0: one.
 	Reps int
+	// Set are the --set flags, each name=value.
+	Set []string
 	// AllowPath is --allow-path: input files and profiles may lie outside the scenario's folder.
 	AllowPath bool
 }
@@ -42,6 +44,7 @@ type Scenario struct {
 	Name     string
 	About    string
 	Tags     []string
+	Params   []Param
 	Seed     uint64
 	World    string // real, sim
 	Store    plan.Store
@@ -63,9 +66,6 @@ type Scenario struct {
 	Warnings   []Problem // what the writer should know but stops nothing
 	Notes      []string  // what was changed without being asked for
 
-	effective json.RawMessage // options of the workload in the world of the run
-	inputs    []plan.Input
-
 	tables  Tables
 	source  *loader           // for problems found later, with their places
 	origins map[string]string // path of a setting -> file:line or flag; what is missing is a default
@@ -81,7 +81,14 @@ type Outer struct {
 type Arm struct {
 	Name    string
 	Backend plan.Backend
-	place   Place
+	// Options are the complete options of the workload in this arm; those of the scenario where it has none of its own.
+	Options json.RawMessage
+	own     []string // dotted names of the options that it gives itself, sorted
+
+	block     field           // its workload, while the file is read; zero where it has none
+	effective json.RawMessage // its options in the world of the run
+	inputs    []plan.Input
+	place     Place
 }
 
 // Workload is the job to run.
@@ -132,12 +139,12 @@ func Load(path string, src []byte, tables Tables, o Overrides) (*Scenario, []Pro
 	if doc == nil {
 		return nil, sortProblems(l.problems)
 	}
-	root, ok := l.object(doc, "", "", "", "apiVersion", "kind", "name", "about", "tags", "seed", "env", "job", "arms",
-		"baseline", "workload", "sim", "phases", "expect", "report")
+	s := defaults(path)
+	l.parameters(doc, s)
+	root, ok := l.object(doc, "", "", "")
 	if !ok {
 		return nil, sortProblems(l.problems)
 	}
-	s := defaults(path)
 	s.tables, s.source, s.origins = tables, l, l.origins
 	l.head(root, s)
 	l.env(root, s)
@@ -157,16 +164,16 @@ func Load(path string, src []byte, tables Tables, o Overrides) (*Scenario, []Pro
 	if len(l.problems) > 0 {
 		return nil, sortProblems(l.problems)
 	}
+	l.unused()
 	s.Warnings = sortProblems(l.warnings)
 	return s, nil
 }
 
 // head reads what identifies the scenario.
 func (l *loader) head(root object, s *Scenario) {
-	root.need("apiVersion", "kind", "name", "arms", "workload", "phases")
 	var version, kind string
-	read(root, "apiVersion", &version, oneOf([]string{"bench/v1"}, nil))
-	read(root, "kind", &kind, oneOf([]string{"Scenario"}, nil))
+	read(root, "apiVersion", &version, word)
+	read(root, "kind", &kind, word)
 	read(root, "name", &s.Name, name)
 	read(root, "about", &s.About, text)
 	if f, ok := root.find("tags"); ok {
@@ -195,7 +202,7 @@ func (l *loader) report(root object, s *Scenario) {
 	if !ok {
 		return
 	}
-	o, ok := l.object(f.value, "report", "report", "report", "charts", "maxResults")
+	o, ok := l.object(f.value, "report", "report", "report")
 	if !ok {
 		return
 	}

@@ -47,7 +47,7 @@ func (l *loader) steps(f field, p *Phase, s *Scenario) {
 
 // step reads one step and carries the job's life on.
 func (l *loader) step(item field, p *Phase, s *Scenario, now *life) {
-	o, ok := l.object(item.value, item.path, "phases.steps", "step", "savepoint", "stop", "start")
+	o, ok := l.object(item.value, item.path, "phases.steps", "step")
 	if !ok {
 		return
 	}
@@ -67,7 +67,7 @@ func (l *loader) step(item field, p *Phase, s *Scenario, now *life) {
 	}
 	switch o.fields[0].key {
 	case "savepoint":
-		read(o, "savepoint", &step.Savepoint, savepointForm())
+		read(o, "savepoint", &step.Savepoint, word)
 		now.savepoint = true
 	case "stop":
 		step.Stop = l.stop(o.fields[0])
@@ -87,14 +87,10 @@ func orNone(s string) string {
 	return s
 }
 
-func savepointForm() func(*loader, field) (string, error) {
-	return oneOf([]string{plan.Canonical, plan.Native}, nil)
-}
-
 func (l *loader) stop(f field) *plan.Stop {
 	stop := &plan.Stop{}
-	if o, ok := l.object(f.value, f.path, "phases.steps.stop", "stop", "savepoint"); ok {
-		read(o, "savepoint", &stop.Savepoint, savepointForm())
+	if o, ok := l.object(f.value, f.path, "phases.steps.stop", "stop"); ok {
+		read(o, "savepoint", &stop.Savepoint, word)
 	}
 	return stop
 }
@@ -102,12 +98,11 @@ func (l *loader) stop(f field) *plan.Stop {
 // start reads how a stopped job is started again. An arm named there gives its backend, as the file has it.
 func (l *loader) start(f field, s *Scenario, now *life) *plan.Start {
 	start := &plan.Start{}
-	o, ok := l.object(f.value, f.path, "phases.steps.start", "start", "from", "parallelism", "arm")
+	o, ok := l.object(f.value, f.path, "phases.steps.start", "start")
 	if !ok {
 		return start
 	}
-	o.need("from")
-	if read(o, "from", &start.From, oneOf([]string{plan.FromSavepoint, plan.FromCheckpoint}, nil)) && start.From == plan.FromSavepoint && !now.savepoint {
+	if read(o, "from", &start.From, word) && start.From == plan.FromSavepoint && !now.savepoint {
 		l.fail(l.places[f.path+".from"], "from last-savepoint, but no step before this takes a savepoint; take one by {savepoint: canonical} or {stop: {savepoint: canonical}}")
 	}
 	if read(o, "parallelism", &start.Parallelism, whole(1, s.Job.MaxParallelism)) && start.Parallelism > s.Workers.Count*s.Workers.Slots {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"statebench.dev/bench/internal/plan"
 	"statebench.dev/bench/internal/registry"
 )
 
@@ -17,7 +18,7 @@ var kebab = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`) // read-only: compile
 
 // origin remembers where a setting comes from.
 func (l *loader) origin(path string, at Place) {
-	l.origins[path] = fmt.Sprintf("%s:%d", l.file, at.Line)
+	l.origins[path] = l.originOf(at)
 }
 
 // read sets into from the key, if it is given and parse accepts it; else into keeps its value. It tells whether into
@@ -63,10 +64,21 @@ func text(_ *loader, f field) (string, error) {
 // name reads a kebab-case name.
 func name(l *loader, f field) (string, error) {
 	s, err := text(l, f)
-	if err == nil && !kebab.MatchString(s) {
-		err = fmt.Errorf("%s %q must be in kebab-case: a-z, 0-9 and single hyphens", f.key, s)
+	if err == nil {
+		err = checkName(f.key, s)
 	}
 	return s, err
+}
+
+// checkName says what is wrong with a name.
+func checkName(what, s string) error {
+	switch {
+	case !kebab.MatchString(s):
+		return fmt.Errorf("%s %q must be in kebab-case: a-z, 0-9 and single hyphens", what, s)
+	case len(s) > plan.MaxName:
+		return fmt.Errorf("%s must have at most %d characters, has %s: files are named after it", what, plan.MaxName, grouped(int64(len(s))))
+	}
+	return nil
 }
 
 // oneOf reads one of a few words. Words in later are refused as not supported yet.
@@ -190,11 +202,19 @@ func whole[T int | int64](lo, hi T) func(l *loader, f field) (T, error) {
 	}
 }
 
+// inRange reads a whole number within the limits that the block gives its key.
+func inRange[T int | int64](l *loader, f field) (T, error) {
+	return whole(T(f.spec.lo), T(f.spec.hi))(l, f)
+}
+
+// word reads one of the words that the block gives its key.
+func word(l *loader, f field) (string, error) { return oneOf(f.spec.words, nil)(l, f) }
+
 // maxCount is the upper end of numbers that have no natural one.
-const maxCount = 1 << 53
+const maxCount = plan.MaxRecords
 
 // maxReps bounds repetitions: all plans are made before the first run.
-const maxReps = 10_000
+const maxReps = plan.MaxReps
 
 func bounds(lo, hi int64) string {
 	if hi >= maxCount {
@@ -259,7 +279,7 @@ func (l *loader) words(f field, what string, parse func(l *loader, f field) (str
 }
 
 // quotedAlways is a text in double quotes, which YAML reads back.
-func quotedAlways(s string) string { return strconv.Quote(s) }
+func quotedAlways(s string) string { return strconv.Quote(escaped(s)) }
 
 // grouped writes a whole number with commas between its groups of three.
 func grouped(n int64) string {

@@ -99,20 +99,11 @@ func stepped(l *loader, f field) (float64, error) {
 	return rate(l, field{key: f.key, value: value})
 }
 
-// workloadOptions reads the rest of the block, which belongs to the workload.
+// workloadOptions reads the rest of the block, which belongs to the workload, and what arms have of it.
 func (l *loader) workloadOptions(f field, s *Scenario) {
 	info := s.Workload.info
-	r := &optionReader{what: "workload " + s.Workload.Name, known: info.Options, skip: []string{"name", "rate", "source.rate", "source.openLoop"}}
-	if info.Options == nil && info.Resolve != nil {
-		r.open = true
-		if d, err := info.Resolve(json.RawMessage("{}")); err == nil {
-			r.known = OptionsFrom(d)
-		}
-	}
-	if o, ok := r.option("partitions"); ok {
-		// The partitions belong to the source, beside its rate; as an option of the workload they stand on the first level.
-		r.known = append(slices.Clone(r.known), Option{Name: "source.partitions", Kind: o.Kind})
-	}
+	r := l.optionsOf(s)
+	r.what, r.skip = "workload "+s.Workload.Name, []string{"name", "rate", "source.rate", "source.openLoop"}
 	given, ok := l.options(f.value, "workload", r)
 	if !ok {
 		return
@@ -127,7 +118,104 @@ func (l *loader) workloadOptions(f field, s *Scenario) {
 		}
 		s.Workload.Options = recanonical(resolved)
 	}
-	s.inputs = l.inputs(s, s.Workload.Options)
+	inputs := l.inputs(s, s.Workload.Options, "workload")
+	for i := range s.Arms {
+		arm := &s.Arms[i]
+		arm.Options, arm.inputs = s.Workload.Options, inputs
+		if arm.block.value != nil {
+			l.armOptions(arm, s, given)
+		}
+	}
+}
+
+// optionsOf is a reader that knows the options of the workload.
+func (l *loader) optionsOf(s *Scenario) *optionReader {
+	info := s.Workload.info
+	r := &optionReader{l: l, known: info.Options}
+	if info.Options == nil && info.Resolve != nil {
+		r.open = true
+		if d, err := info.Resolve(json.RawMessage("{}")); err == nil {
+			r.known = OptionsFrom(d)
+		}
+	}
+	if o, ok := r.option("partitions"); ok {
+		// The partitions belong to the source, beside its rate; as an option of the workload they stand on the first level.
+		r.known = append(slices.Clone(r.known), Option{Name: "source.partitions", Kind: o.Kind})
+	}
+	return r
+}
+
+// armOptions puts the options that an arm has of its own over those that the workload was given.
+func (l *loader) armOptions(arm *Arm, s *Scenario, given json.RawMessage) {
+	r, base := l.optionsOf(s), arm.block.path
+	r.what = "workload of arm " + arm.Name
+	// What arms must have in common: the job and its input, record for record.
+	for _, shared := range []string{"name", "rate", "partitions", "source"} {
+		if at, ok := l.keyPlace(arm.block, shared); ok {
+			l.fail(at, "arm %s cannot have its own %s: all arms get the same records", arm.Name, shared)
+			r.skip = append(r.skip, shared)
+		}
+	}
+	own, ok := l.options(arm.block.value, base, r)
+	if !ok {
+		return
+	}
+	merged, _ := value(given).(map[string]any)
+	if merged == nil {
+		merged = map[string]any{}
+	}
+	changes, _ := value(own).(map[string]any)
+	arm.own = leaves(changes, "")
+	overlay(merged, changes)
+	arm.Options = canonical(merged)
+	if resolve := s.Workload.info.Resolve; resolve != nil {
+		resolved, err := resolve(arm.Options)
+		if err != nil {
+			l.optionProblems(err, base, arm.block.where)
+			return
+		}
+		arm.Options = recanonical(resolved)
+	}
+	arm.inputs = l.inputs(s, arm.Options, base)
+}
+
+// keyPlace is where a key of a block stands.
+func (l *loader) keyPlace(f field, key string) (Place, bool) {
+	if !isMapping(f.value) {
+		return Place{}, false
+	}
+	own, merged := l.pairs(f.value, 0)
+	for _, v := range append(own, merged...) {
+		if v.Key.GetToken().Value == key {
+			return nodePlace(v.Key), true
+		}
+	}
+	return Place{}, false
+}
+
+// overlay puts changes into a tree of options.
+func overlay(into, changes map[string]any) {
+	for k, v := range changes { // order-free: each goes to its own place
+		inner, nested := v.(map[string]any)
+		below, there := into[k].(map[string]any)
+		if nested && there {
+			overlay(below, inner)
+			continue
+		}
+		into[k] = v
+	}
+}
+
+// leaves lists the dotted names of the values in a tree of options, sorted.
+func leaves(tree map[string]any, prefix string) (out []string) {
+	for _, k := range slices.Sorted(maps.Keys(tree)) {
+		if inner, nested := tree[k].(map[string]any); nested && len(inner) > 0 {
+			out = append(out, leaves(inner, join(prefix, k))...)
+			continue
+		}
+		out = append(out, join(prefix, k))
+	}
+	return out
 }
 
 // lift moves source.partitions to partitions.
@@ -160,7 +248,7 @@ func (l *loader) sim(root object, s *Scenario) {
 	if !ok {
 		return
 	}
-	o, ok := l.object(f.value, "sim", "sim", "sim", append([]string{"rate", "records"}, simKeys()...)...)
+	o, ok := l.object(f.value, "sim", "sim", "sim")
 	if !ok {
 		return
 	}
@@ -212,12 +300,12 @@ func (l *loader) simOption(f field, s *Scenario) {
 	s.Sim.Options[f.key] = canonical(v)
 }
 
-// simulated is the workload's options with the overrides of sim, complete again.
-func (s *Scenario) simulated() (json.RawMessage, error) {
+// simulated is options of the workload with the overrides of sim, complete again.
+func (s *Scenario) simulated(of json.RawMessage) (json.RawMessage, error) {
 	if len(s.Sim.Options) == 0 {
-		return s.Workload.Options, nil
+		return of, nil
 	}
-	options, _ := value(s.Workload.Options).(map[string]any)
+	options, _ := value(of).(map[string]any)
 	if options == nil {
 		options = map[string]any{}
 	}
@@ -250,21 +338,21 @@ func set(into map[string]any, path []string, v json.RawMessage) {
 	into[path[0]] = v
 }
 
-// inputs finds and hashes the files that the workload reads.
-func (l *loader) inputs(s *Scenario, options json.RawMessage) []plan.Input {
+// inputs finds and hashes the files that the workload reads with some options, which stand in the block at base.
+func (l *loader) inputs(s *Scenario, options json.RawMessage, base string) []plan.Input {
 	out := []plan.Input{}
 	if s.Workload.info.Inputs == nil {
 		return out
 	}
 	files, err := s.Workload.info.Inputs(options)
 	if err != nil {
-		l.optionProblems(err, "workload", s.Workload.place)
+		l.optionProblems(err, base, s.Workload.place)
 		return out
 	}
 	for _, file := range files {
 		in, err := l.input(s, file)
 		if err != nil {
-			l.fail(l.placeOr("workload."+pathOf(value(options), file), "workload"), "%s", err)
+			l.fail(l.placeOr(base+"."+pathOf(value(options), file), base, "workload"), "%s", err)
 			continue
 		}
 		out = append(out, in)

@@ -31,6 +31,8 @@ type loader struct {
 	anchors  map[string]ast.Node
 	places   map[string]Place  // path of a setting -> where its value stands
 	origins  map[string]string // path of a setting -> where it comes from
+	params   []*param          // nil: there are none, and ${ means nothing
+	given    map[Place][]*param
 	nodes    int
 }
 
@@ -50,17 +52,18 @@ type field struct {
 	at    Place // of the key
 	value ast.Node
 	where Place // of the value
+	spec  key   // what the block says of it; zero where keys are not those of a block
 }
 
 func newLoader(path string, src []byte, tables Tables, o Overrides) *loader {
 	return &loader{
 		file: path, lines: strings.Split(strings.ReplaceAll(string(src), "\r\n", "\n"), "\n"), tables: tables, over: o,
-		anchors: map[string]ast.Node{}, places: map[string]Place{}, origins: map[string]string{},
+		anchors: map[string]ast.Node{}, places: map[string]Place{}, origins: map[string]string{}, given: map[Place][]*param{},
 	}
 }
 
 func (l *loader) problem(at Place, format string, args ...any) Problem {
-	p := Problem{File: l.file, Place: at, Message: fmt.Sprintf(format, args...)}
+	p := Problem{File: l.file, Place: at, Message: fmt.Sprintf(format, args...) + l.valueOf(at)}
 	if at.Line >= 1 && at.Line <= len(l.lines) {
 		p.Source = strings.TrimRight(l.lines[at.Line-1], " ")
 	}
@@ -92,6 +95,9 @@ func (l *loader) parse(src []byte) ast.Node {
 			if t := located.GetToken(); t != nil {
 				at = placeOf(t)
 			}
+		}
+		if at.Line <= len(l.lines) && strings.Contains(l.lines[at.Line-1], "${") {
+			message += `; write "${name}" in quotes inside braces and brackets`
 		}
 		l.fail(at, "not valid YAML: %s", message)
 		return nil
@@ -148,7 +154,7 @@ func (l *loader) resolve(n ast.Node) ast.Node {
 			if l.nodes >= maxNodes {
 				return nil
 			}
-			return n
+			return l.substitute(n)
 		}
 	}
 	l.fail(at, "alias refers to itself")
@@ -214,22 +220,30 @@ func (l *loader) entries(n ast.Node, path, what string) []field {
 	return fields
 }
 
-// object reads a mapping whose keys are among allowed. what names it in messages ("job", "phase steady"); block is its
-// path in the table of later keys. ok is false when n is no mapping, which has been reported then.
-func (l *loader) object(n ast.Node, path, block, what string, allowed ...string) (o object, ok bool) {
+// object reads a mapping whose keys are those of a block (keys.go) and reports the needed ones that are missing. what names
+// it in messages ("job", "phase steady"). ok is false when n is no mapping, which has been reported then.
+func (l *loader) object(n ast.Node, path, blockPath, what string) (o object, ok bool) {
 	o = object{l: l, path: path, what: what, at: nodePlace(n)}
+	keys := block(blockPath)
 	if !isMapping(n) {
 		l.fail(o.at, "%s must be a mapping, is %s", orFile(what), kindOf(n))
 		return o, false
 	}
 	for _, f := range l.entries(n, path, what) {
+		i := slices.IndexFunc(keys, func(k key) bool { return k.name == f.key })
 		switch {
-		case slices.Contains(allowed, f.key):
+		case i >= 0:
+			f.spec = keys[i]
 			o.fields = append(o.fields, f)
-		case slices.Contains(later(block), f.key):
+		case slices.Contains(later(blockPath), f.key):
 			l.fail(f.at, "key %q%s %s", f.key, in(what), notYet)
 		default:
-			l.fail(f.at, "%s", unknownKey(f.key, what, allowed))
+			l.fail(f.at, "%s", unknownKey(f.key, what, names(keys)))
+		}
+	}
+	for _, k := range keys {
+		if k.need {
+			o.need(k.name)
 		}
 	}
 	return o, true
