@@ -33,14 +33,14 @@ func seal(b []byte, version uint16) []byte {
 // unseal checks the frame and returns version and payload.
 func unseal(b []byte) (version uint16, payload []byte, err error) {
 	if len(b) < headerSize+tailSize || string(b[:4]) != magic {
-		return 0, nil, fmt.Errorf("metadata of %d bytes has no header: %w", len(b), store.ErrCorrupt)
+		return 0, nil, fmt.Errorf("metadata of %d bytes has no header at offset 0: %w", len(b), store.ErrCorrupt)
 	}
 	if n := int64(binary.BigEndian.Uint32(b[6:])); n != int64(len(b)-headerSize-tailSize) {
-		return 0, nil, fmt.Errorf("metadata says %d bytes and has %d: %w", n, len(b)-headerSize-tailSize, store.ErrCorrupt)
+		return 0, nil, fmt.Errorf("metadata ends at offset %d, should at %d: %w", len(b), n+headerSize+tailSize, store.ErrCorrupt)
 	}
 	body := b[:len(b)-tailSize]
 	if want, got := binary.BigEndian.Uint32(b[len(body):]), store.CRC32C(body); want != got {
-		return 0, nil, fmt.Errorf("metadata has checksum %08x, should be %08x: %w", got, want, store.ErrCorrupt)
+		return 0, nil, fmt.Errorf("metadata has checksum %08x, should be %08x, damaged somewhere from offset 0 on: %w", got, want, store.ErrCorrupt)
 	}
 	return binary.BigEndian.Uint16(b[4:]), body[headerSize:], nil
 }

@@ -349,8 +349,11 @@ func EncodeEntry(e Entry) []byte {
 // DecodeEntry is the reverse; damage is an error that wraps store.ErrCorrupt.
 func DecodeEntry(b []byte) (Entry, error) {
 	n := bytes.IndexByte(b, '\n') + 1
-	if n == 0 || string(b[n:]) != fmt.Sprintf("%08x\n", store.CRC32C(b[:n])) {
-		return Entry{}, fmt.Errorf("entry of the coordinator log: %w", store.ErrCorrupt)
+	if n == 0 || len(b) != n+9 {
+		return Entry{}, fmt.Errorf("entry of the coordinator log ends at offset %d: %w", len(b), store.ErrCorrupt)
+	}
+	if string(b[n:]) != fmt.Sprintf("%08x\n", store.CRC32C(b[:n])) {
+		return Entry{}, fmt.Errorf("entry of the coordinator log is damaged somewhere from offset 0 on, %d bytes: %w", len(b), store.ErrCorrupt)
 	}
 	var e Entry
 	if err := json.Unmarshal(b[:n], &e); err != nil {

@@ -63,24 +63,46 @@ func TestDamagedReadsAreMadeAgain(t *testing.T) {
 	})
 }
 
-// TestDamageAtRestIsToldFromDamageOnTheWay: an object that is damaged comes as ErrCorrupt, with its key.
+// TestDamageAtRestIsToldFromDamageOnTheWay: an object of metadata or an entry of the log that is damaged, in whichever byte, or
+// cut, wherever, comes as ErrCorrupt with its key and a place.
 func TestDamageAtRestIsToldFromDamageOnTheWay(t *testing.T) {
 	simulate(t, 1, func(ctx context.Context, w world.World) {
+		mem := store.NewMem()
+		l := open(t, ctx, w, mem, "a")
+		_, err := l.TakeOver(ctx)
+		must(t, err)
 		m := sample()
 		key := MetadataKey(m.ID, m.Term)
-		body := Encode(m)
-		for at := range body {
-			mem := store.NewMem()
-			bad := append([]byte(nil), body...)
-			bad[at] ^= 0x20
-			must(t, mem.Put(ctx, key, bad, store.PutOptions{}))
-			from := w.Now()
-			if _, err := Fetch(ctx, w, mem, key); !errors.Is(err, store.ErrCorrupt) || !strings.Contains(err.Error(), key) {
-				t.Errorf("byte %d: %v", at, err)
+		must(t, mem.Put(ctx, key, Encode(m), store.PutOptions{}))
+		must(t, l.Reserve(ctx, 1))
+		must(t, l.Complete(ctx, m.ID, key))
+		reads := map[string]func() error{key: func() error { _, err := Fetch(ctx, w, mem, key); return err }}
+		for seq := uint64(1); seq <= 3; seq++ {
+			reads[EntryKey(seq)] = func() error { _, err := OpenLog(ctx, w, mem, "b"); return err }
+		}
+		replace := func(key string, body []byte) {
+			must(t, mem.Delete(ctx, []string{key})[0].Err)
+			must(t, mem.Put(ctx, key, body, store.PutOptions{}))
+		}
+		for key, read := range reads {
+			body, err := mem.Get(ctx, key)
+			must(t, err)
+			must(t, read())
+			for at := range body {
+				flipped := append([]byte(nil), body...)
+				flipped[at] ^= 0x20
+				for _, bad := range [][]byte{flipped, body[:at]} {
+					replace(key, bad)
+					from := w.Now()
+					if err := read(); !errors.Is(err, store.ErrCorrupt) || !strings.Contains(err.Error(), key) || !strings.Contains(err.Error(), "offset ") {
+						t.Errorf("%s, byte %d, %d bytes: %v", key, at, len(bad), err)
+					}
+					if took := w.Now() - from; took.Seconds() > 0.5 {
+						t.Errorf("byte %d: %v until that was told", at, took)
+					}
+				}
 			}
-			if took := w.Now() - from; took.Seconds() > 0.5 {
-				t.Errorf("byte %d: %v until that was told", at, took)
-			}
+			replace(key, body)
 		}
 	})
 }

@@ -179,7 +179,7 @@ func (l *segmentLog) get(ctx context.Context, f *fetched, off, n int64) ([]byte,
 	}
 	f.got = f.got*31 + checksum(b)
 	if int64(len(b)) != n {
-		return nil, damaged("%d of %d bytes at %d", len(b), n, f.ref.Offset+off)
+		return nil, damaged("%d of %d bytes at offset %d", len(b), n, f.ref.Offset+off)
 	}
 	return b, nil
 }

@@ -108,7 +108,7 @@ func checkMagic(key string, b []byte) error {
 // footerSize returns the size of footer and trailer of an object that ends with tail.
 func footerSize(key string, tail []byte) (int, error) {
 	if len(tail) < trailerSize {
-		return 0, damaged(key, "cut to %d bytes", len(tail))
+		return 0, damaged(key, "cut at offset %d", len(tail))
 	}
 	t := tail[len(tail)-trailerSize:]
 	if err := checkMagic(key, t[8:]); err != nil {
@@ -121,10 +121,10 @@ func footerSize(key string, tail []byte) (int, error) {
 func parseFooter(key string, tail []byte, size int64) (f footer, err error) {
 	n, err := footerSize(key, tail)
 	if err != nil {
-		return f, err
+		return f, fmt.Errorf("trailer before offset %d: %w", size, err)
 	}
 	if n > len(tail) || int64(n+headerSize) > size {
-		return f, damaged(key, "footer of %d bytes", n)
+		return f, damaged(key, "footer of %d bytes before offset %d", n, size)
 	}
 	body := tail[len(tail)-n : len(tail)-trailerSize]
 	if castagnoli(body) != binary.BigEndian.Uint32(tail[len(tail)-trailerSize+4:]) {

@@ -153,14 +153,14 @@ func (k *keyed) read(ctx context.Context, p *part) (func(groupIndex) ([]byte, er
 	case err != nil:
 		return nil, fmt.Errorf("get object %q: %w", p.ref.Key, err)
 	case int64(len(b)) != p.ref.Bytes:
-		return nil, damaged(p.ref.Key, "%d bytes, not %d", len(b), p.ref.Bytes)
+		return nil, damaged(p.ref.Key, "ends at offset %d, should at %d", len(b), p.ref.Bytes)
 	case p.got != p.ref.CRC32C:
-		return nil, locate(p.ref.Key, b, damaged(p.ref.Key, "checksum %08x, should be %08x", p.got, p.ref.CRC32C))
+		return nil, locate(p.ref.Key, b, damaged(p.ref.Key, "checksum %08x, should be %08x, somewhere from offset 0 on", p.got, p.ref.CRC32C))
 	case len(b) < headerSize:
-		return nil, damaged(p.ref.Key, "no header")
+		return nil, damaged(p.ref.Key, "cut at offset %d", len(b))
 	}
 	if err := checkMagic(p.ref.Key, b[:headerSize]); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("header at offset 0: %w", err)
 	}
 	p.footer, err = parseFooter(p.ref.Key, b, p.ref.Bytes)
 	return func(g groupIndex) ([]byte, error) { return b[g.offset : g.offset+g.length], nil }, err
@@ -174,7 +174,7 @@ func (k *keyed) readFooter(ctx context.Context, p *part) error {
 	}
 	n, err := footerSize(p.ref.Key, tail)
 	if err != nil {
-		return err
+		return fmt.Errorf("trailer before offset %d: %w", p.ref.Bytes, err)
 	}
 	if n > len(tail) && int64(n) <= p.ref.Bytes {
 		if tail, err = k.getRange(ctx, p, p.ref.Bytes-int64(n), int64(n)); err != nil {
@@ -195,7 +195,7 @@ func (k *keyed) getRange(ctx context.Context, p *part, off, n int64) ([]byte, er
 	case err != nil:
 		return nil, fmt.Errorf("get %d bytes of object %q: %w", n, p.ref.Key, err)
 	case int64(len(b)) != n:
-		return nil, damaged(p.ref.Key, "%d bytes from %d on, not %d", len(b), off, n)
+		return nil, damaged(p.ref.Key, "%d bytes from offset %d on, not %d", len(b), off, n)
 	}
 	p.got = p.got*31 + castagnoli(b)
 	return b, nil

@@ -182,9 +182,9 @@ func (r *restorer) get(ctx context.Context, o object) (body []byte, n int64, err
 		case err != nil:
 			return 0, fmt.Errorf("get object %q: %w", o.key, err)
 		case int64(len(b)) != o.bytes:
-			return got, damaged(o.key, "%d bytes, not %d", len(b), o.bytes)
+			return got, damaged(o.key, "ends at offset %d, should at %d", len(b), o.bytes)
 		case got != o.crc:
-			return got, damaged(o.key, "checksum %08x, should be %08x", got, o.crc)
+			return got, damaged(o.key, "checksum %08x, should be %08x: damaged in %s", got, o.crc, locate(b))
 		}
 		return got, nil
 	})

@@ -123,14 +123,14 @@ func (p *part) read(ctx context.Context, bucket store.Bucket) (func(groupIndex) 
 	case err != nil:
 		return nil, fmt.Errorf("get object %q: %w", p.ref.Key, err)
 	case int64(len(b)) != p.ref.Bytes:
-		return nil, damaged(p.ref.Key, "%d bytes, not %d", len(b), p.ref.Bytes)
+		return nil, damaged(p.ref.Key, "ends at offset %d, should at %d", len(b), p.ref.Bytes)
 	case p.got != p.ref.CRC32C:
-		return nil, locate(p.ref.Key, b, damaged(p.ref.Key, "checksum %08x, should be %08x", p.got, p.ref.CRC32C))
+		return nil, locate(p.ref.Key, b, damaged(p.ref.Key, "checksum %08x, should be %08x, somewhere from offset 0 on", p.got, p.ref.CRC32C))
 	case len(b) < headerSize:
-		return nil, damaged(p.ref.Key, "no header")
+		return nil, damaged(p.ref.Key, "cut at offset %d", len(b))
 	}
 	if err := checkMagic(p.ref.Key, b[:headerSize]); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("header at offset 0: %w", err)
 	}
 	p.footer, err = parseFooter(p.ref.Key, b, p.ref.Bytes)
 	return func(g groupIndex) []byte { return b[g.offset : g.offset+g.length] }, err
@@ -144,7 +144,7 @@ func (p *part) readFooter(ctx context.Context, bucket store.Bucket) error {
 	}
 	n, err := footerSize(p.ref.Key, tail)
 	if err != nil {
-		return err
+		return fmt.Errorf("trailer before offset %d: %w", p.ref.Bytes, err)
 	}
 	if n > int64(len(tail)) && n <= p.ref.Bytes {
 		if tail, err = p.getRange(ctx, bucket, p.ref.Bytes-n, n); err != nil {
