@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -245,6 +246,9 @@ func (inv *Invocation) files() (groups []fileGroup) {
 	group := func(name, folder string, names []string) {
 		g := fileGroup{Name: name}
 		for _, n := range names {
+			if found, err := results.Find(inv.Dir.Path(folder, n)); err == nil {
+				n = path.Base(filepath.ToSlash(found))
+			}
 			if info, err := os.Stat(inv.Dir.Path(folder, n)); err == nil && !info.IsDir() {
 				g.Files = append(g.Files, fileView{Path: path.Join(folder, n), Size: info.Size()})
 			}

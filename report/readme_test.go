@@ -61,6 +61,8 @@ func TestReadmeNamesEverything(t *testing.T) {
 	columns(results.OutputFile, "json", sinks.GroupResult{})
 	columns(results.OutputFile, "json", sinks.Identity{})
 	columns(results.VerdictsFile, "json", results.Verdict{})
+	columns(results.ExpectFile, "json", results.Expectation{})
+	columns(results.LatenciesFile, "csv", results.LatencyRow{})
 	for _, name := range fileNames(t) {
 		if !strings.Contains(readme, name) {
 			t.Errorf("results/README.md does not name %s", name)

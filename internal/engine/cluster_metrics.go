@@ -36,6 +36,19 @@ func (l Latencies) Quantile(q float64) (ms float64, ok bool) {
 	return float64(l.h.ValueAtQuantile(q*100)) * float64(latencyUnit) / float64(time.Millisecond), true
 }
 
+// Each calls see with every latency that was counted, in rising order: the greatest that falls in with it, in microseconds,
+// and the number of records.
+func (l Latencies) Each(see func(us, count int64)) {
+	if l.h == nil {
+		return
+	}
+	for _, b := range l.h.Distribution() {
+		if b.Count > 0 {
+			see(b.To, b.Count)
+		}
+	}
+}
+
 // Metrics collects the figures of all live workers. One process calls it at a time.
 func (e *Engine) Metrics() Metrics {
 	e.mu.Lock()

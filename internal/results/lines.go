@@ -23,19 +23,56 @@ type Lines struct {
 	line bytes.Buffer  // the one being written
 	enc  *json.Encoder // into line
 	file *os.File
-	out  *bufio.Writer
+	out  spool
 	sum  *xxh3.Hasher
 	n    int64
 	err  error
 }
 
+// spool is what lines are written to: buffered or compressed.
+type spool interface {
+	io.Writer
+	Flush() error  // hands all to the file, so that it can be read
+	end() error    // what follows the last line
+	stored() int64 // bytes that the file has, or will have with the next Flush
+}
+
+// plain is a spool that does not compress.
+type plain struct {
+	*bufio.Writer
+	n int64
+}
+
+// Write buffers p.
+func (p *plain) Write(b []byte) (int, error) {
+	n, err := p.Writer.Write(b)
+	p.n += int64(n)
+	return n, err
+}
+
+func (p *plain) end() error    { return p.Flush() }
+func (p *plain) stored() int64 { return p.n }
+
 // CreateLines creates path, which must not exist.
 func CreateLines(path string) (*Lines, error) {
+	return createLines(path, func(f *os.File) (spool, error) { return &plain{Writer: bufio.NewWriterSize(f, 1<<16)}, nil })
+}
+
+// CreateCompressed creates path with Compressed appended, which must not exist. Whoever reads path finds it.
+func CreateCompressed(path string) (*Lines, error) {
+	return createLines(path+Compressed, func(f *os.File) (spool, error) { return newCompressor(f) })
+}
+
+func createLines(path string, on func(f *os.File) (spool, error)) (*Lines, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("create %s: %w", path, err)
 	}
-	l := &Lines{file: f, out: bufio.NewWriterSize(f, 1<<16), sum: xxh3.New()}
+	out, err := on(f)
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	l := &Lines{file: f, out: out, sum: xxh3.New()}
 	l.enc = json.NewEncoder(&l.line)
 	return l, nil
 }
@@ -65,6 +102,23 @@ func (l *Lines) Len() int64 {
 	return l.n
 }
 
+// Flush hands all lines to the operating system: should the program be killed, they can be read.
+func (l *Lines) Flush() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err == nil {
+		l.err = l.out.Flush()
+	}
+	return l.err
+}
+
+// Stored is the size of the file in bytes, but for what is still to be compressed.
+func (l *Lines) Stored() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.out.stored()
+}
+
 // Err returns the first error so far.
 func (l *Lines) Err() error {
 	l.mu.Lock()
@@ -84,7 +138,7 @@ func (l *Lines) Digest() string {
 func (l *Lines) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	err := l.out.Flush() // an error of an earlier write comes again here
+	err := l.out.end() // an error of an earlier write comes again here
 	if l.err == nil {
 		l.err = err
 	}
@@ -105,12 +159,12 @@ func (l *Lines) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// ReadLines yields the values of a .jsonl file. A cut, overlong or broken line ends the sequence with an error that
+// ReadLines yields the values of a .jsonl file, which may have been stored compressed. A cut, overlong or broken line ends the sequence with an error that
 // wraps ErrDamaged and names the line.
 func ReadLines[T any](path string) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var zero, v T // v is on the heap: one for all lines
-		f, err := open(path)
+		f, path, err := openLines(path)
 		if err != nil {
 			yield(zero, err)
 			return

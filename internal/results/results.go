@@ -178,6 +178,20 @@ func (r RunDir) Path(names ...string) string {
 	return filepath.Join(append([]string{string(r)}, names...)...)
 }
 
+// Size is how many bytes the run's files have; what is still buffered is not in it.
+func (r RunDir) Size() (n int64) {
+	entries, err := os.ReadDir(string(r))
+	if err != nil {
+		return 0 // whoever writes there meets the same error
+	}
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() {
+			n += info.Size()
+		}
+	}
+	return n
+}
+
 // Name is the run's name.
 func (r RunDir) Name() string { return filepath.Base(string(r)) }
 

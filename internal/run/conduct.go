@@ -33,7 +33,7 @@ func (r *run) main(ctx context.Context) error {
 		err = errors.Join(err, r.engine.Stop(ctx))
 	}
 	if r.group != nil {
-		if e := r.group.Wait(ctx); e != nil && !errors.Is(e, errInterrupted) && !errors.Is(e, context.Canceled) && !unwritable(e) {
+		if e := r.group.Wait(ctx); e != nil && !errors.Is(e, errInterrupted) && !errors.Is(e, context.Canceled) && !unwritable(e) && !oversized(e) {
 			err = errors.Join(err, e)
 		}
 	}

@@ -138,6 +138,9 @@ func Run(deps Deps, p plan.Plan, dir results.RunDir, o Options) (Outcome, error)
 	}
 	runErr := r.world.Run(r.main)
 	closeErr := r.closeFiles()
+	if r.sampler != nil {
+		closeErr = first(closeErr, r.sampler.latencies.write(r.plan, dir.Path(results.LatenciesFile)))
+	}
 	out := Outcome{Status: "finished", Err: errors.Join(runErr, r.problems.err()), Events: r.recorder.Events()}
 	if closeErr != nil {
 		out.Err = &WriteError{closeErr} // what else went wrong most likely follows from it
@@ -196,11 +199,11 @@ func (r *run) writeError() error {
 
 // openFiles creates everything that is written while the run goes on.
 func (r *run) openFiles() (err error) {
-	if r.events, err = results.CreateLines(r.dir.Path(results.HistoryFile)); err != nil {
+	if r.events, err = results.CreateCompressed(r.dir.Path(results.HistoryFile)); err != nil {
 		return err
 	}
 	r.recorder = history.NewRecorder(r.now, r.events)
-	if r.objects, err = results.CreateLines(r.dir.Path(results.ObjectsFile)); err != nil {
+	if r.objects, err = results.CreateCompressed(r.dir.Path(results.ObjectsFile)); err != nil {
 		return err
 	}
 	if r.refs, err = results.CreateLines(r.dir.Path(results.RefsFile)); err != nil {

@@ -33,7 +33,9 @@ type sampler struct {
 	good    int
 	goodAt  time.Duration
 	process processFigures
-	caught  atomic.Uint64 // the newest attempt that has caught up
+	// latencies are of the records of each phase; the second in which one begins counts for it.
+	latencies latencies
+	caught    atomic.Uint64 // the newest attempt that has caught up
 }
 
 func newSampler(r *run) *sampler {
@@ -63,6 +65,11 @@ func (s *sampler) run(ctx context.Context, cancel context.CancelCauseFunc) error
 			return nil
 		}
 		if at >= next {
+			if err := s.r.keep(); err != nil {
+				s.r.record(ctx, history.Event{Kind: history.Note, Actor: "run", Text: err.Error()})
+				cancel(err)
+				return nil
+			}
 			s.sample(ctx, at)
 			next += grid * max(1, (at-next)/grid+1)
 		}
@@ -94,6 +101,7 @@ func (s *sampler) sample(ctx context.Context, at time.Duration) {
 	}
 	row.Busy, row.Backpress, row.Idle, row.LogBlocked = m.Shares(s.last)
 	s.process.fill(&row)
+	s.latencies.add(row.Phase, m.Latency)
 	_ = s.r.series.Append(row) // the error is kept for Close
 	s.last, s.lastAt, s.emitted = m, at, emitted
 	s.catchUp(ctx, at, lag, status.State, status.Attempt)

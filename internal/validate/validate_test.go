@@ -3,6 +3,7 @@ package validate_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -93,8 +94,35 @@ var invocation = sync.OnceValues(func() (results.Dir, error) {
 	if err == nil && m.Exit != 0 {
 		err = fmt.Errorf("exit code %d: %+v", m.Exit, m)
 	}
+	for _, r := range m.Runs {
+		for _, name := range []string{results.HistoryFile, results.ObjectsFile} {
+			if err == nil {
+				err = expand(dir.Run(r.Name).Path(name))
+			}
+		}
+	}
 	return dir, err
 })
+
+// expand puts the plain form of a compressed file in its place, so that tests can damage one line of it.
+func expand(path string) error {
+	l, err := results.CreateLines(path + ".plain")
+	if err != nil {
+		return err
+	}
+	for v, err := range results.ReadLines[json.RawMessage](path) {
+		if err != nil {
+			return err
+		}
+		if err := l.Append(v); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(l.Close(), os.Remove(path+results.Compressed)); err != nil {
+		return err
+	}
+	return os.Rename(path+".plain", path)
+}
 
 const off, on = "changelog-off-1", "changelog-on-1"
 
@@ -104,6 +132,35 @@ func TestMain(m *testing.M) {
 		_ = os.RemoveAll(filepath.Dir(filepath.Dir(string(dir))))
 	}
 	os.Exit(code)
+}
+
+// TestCompressedFilesAreJudgedTheSame packs what the fixture expanded, whole and cut.
+func TestCompressedFilesAreJudgedTheSame(t *testing.T) {
+	f := copyOf(t, on)
+	for _, name := range []string{results.HistoryFile, results.ObjectsFile} {
+		all := lines[json.RawMessage](f, name)
+		l, err := results.CreateCompressed(f.run.Path(name))
+		f.must(err)
+		for _, v := range all {
+			f.must(l.Append(v))
+		}
+		f.must(l.Close())
+		f.must(os.Remove(f.run.Path(name)))
+	}
+	verdicts, err := f.judge()
+	f.must(err)
+	for _, v := range verdicts { // order-free: each for itself
+		if v.Verdict != results.Pass {
+			t.Errorf("%+v", v)
+		}
+	}
+	packed := f.run.Path(results.HistoryFile) + results.Compressed
+	b, err := os.ReadFile(packed)
+	f.must(err)
+	f.must(os.WriteFile(packed, b[:len(b)/2], 0o644))
+	if _, err := f.judge(); !errors.Is(err, results.ErrDamaged) || !strings.Contains(err.Error(), packed) {
+		t.Errorf("cut: %v", err)
+	}
 }
 
 // good returns the invocation, which must not be changed.
