@@ -42,13 +42,18 @@ func (c *Coverage) Table() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d plans, %d rescales, %d completed checkpoints\n%-28s", c.Plans, c.Rescales, c.Checkpoints, "checkpoint stage")
 	kinds := append(Faults(), MoreFaults()...)
+	for _, k := range Containers() { // where there were any
+		if slices.ContainsFunc(append(Stages(), Elsewhere), func(stage string) bool { return c.Hits(k, stage) > 0 }) {
+			kinds = append(kinds, k)
+		}
+	}
 	for _, k := range kinds {
-		fmt.Fprintf(&b, "%14s", k)
+		fmt.Fprintf(&b, "%18s", k)
 	}
 	for _, s := range append(Stages(), Elsewhere) {
 		fmt.Fprintf(&b, "\n%-28s", s)
 		for _, k := range kinds {
-			fmt.Fprintf(&b, "%14d", c.Hits(k, s))
+			fmt.Fprintf(&b, "%18d", c.Hits(k, s))
 		}
 	}
 	return b.String() + "\n"

@@ -16,6 +16,11 @@ func Stages() []string {
 	}
 }
 
+// Again returns the number of another plan of the same arm with the same pairs of fault and stage, to be run in place of n
+// when one fault of n hid another: where all requests fail, or none is made, most faults show no effect, and a run with a
+// fault that was not seen to have one says nothing.
+func Again(n int) int { return n + 1_000_000*2*len(Stages())*len(Faults()) }
+
 // Faults are the kinds of faults that the walk places at every stage, and that a plan draws from.
 func Faults() []string {
 	return []string{"worker-crash", "task-error", "store-errors", "store-latency"}
@@ -24,4 +29,9 @@ func Faults() []string {
 // MoreFaults are the kinds that a plan draws in addition to those of the walk, for other places than stages.
 func MoreFaults() []string {
 	return []string{"store-outage", "lost-ack", "cut-body", "flipped-byte"}
+}
+
+// Containers are what can befall the container of the store, in plans of the real world.
+func Containers() []string {
+	return []string{"container-pause", "container-stop", "container-kill", "container-restart"}
 }

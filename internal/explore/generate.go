@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
+	"statebench.dev/bench/internal/failpoint"
 	"statebench.dev/bench/internal/plan"
 	"statebench.dev/bench/internal/seed"
 )
@@ -13,14 +15,16 @@ import (
 // length is how long the phases of a plan are, in seconds.
 type length struct {
 	warm, chaos int
-	quiet       int // at the end of the chaos, without a trigger
-	passages    int // stages are placed at one of the first so many passages
+	quiet       int     // at the end of the chaos, without a trigger
+	outage      int     // of the phase for what befalls the container
+	passages    int     // stages are placed at one of the first so many passages
+	pace        float64 // by which intervals and time limits are multiplied
 	faultMost   float64
 }
 
 var (
-	simulated = length{warm: 6, chaos: 56, quiet: 8, passages: 8, faultMost: 5} // read-only: the lengths are constants
-	wallClock = length{warm: 2, chaos: 16, quiet: 4, passages: 3, faultMost: 2} // read-only: the lengths are constants
+	simulated = length{warm: 6, chaos: 56, quiet: 8, passages: 8, pace: 1, faultMost: 5}                // read-only: the lengths are constants
+	wallClock = length{warm: 1, chaos: 10, quiet: 3, outage: 4, passages: 3, pace: 0.5, faultMost: 1.5} // read-only: the lengths are constants
 )
 
 // generator draws one plan.
@@ -35,27 +39,37 @@ type generator struct {
 // faults and one rescale. Even numbers are changelog-off, odd ones changelog-on.
 func Generate(n int) plan.Plan { return generate(n, simulated) }
 
-// GenerateReal returns plan number n for the real world, on the given store: the same draws in about 20 seconds.
+// GenerateReal returns plan number n for the real world, on the given store: the same draws in about 15 seconds. On store
+// minio its container suffers something too, a few seconds later.
 func GenerateReal(n int, store string) plan.Plan {
-	p := generate(n, wallClock)
-	p.World, p.Store.Kind = "real", store
-	p.Scenario = fmt.Sprintf("explore-real-%d", n)
-	return p
+	g := draw(n, wallClock)
+	g.p.World, g.p.Store.Kind = "real", store
+	g.p.Scenario = fmt.Sprintf("explore-real-%d", n)
+	if store == "minio" {
+		g.container()
+	}
+	return g.p
 }
 
-func generate(n int, l length) plan.Plan {
+func generate(n int, l length) plan.Plan { return draw(n, l).p }
+
+func draw(n int, l length) *generator {
 	g := &generator{n: n, l: l, r: seed.Stream(uint64(n), "explore/plan")}
 	g.shape()
 	g.windows()
+	g.backend()
 	g.phases()
 	g.disturb()
 	g.disturbMore()
-	return g.p
+	return g
 }
 
 func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
 
 func seconds(n float64) plan.Duration { return plan.Duration(n * float64(time.Second)) }
+
+// paced is a time in the pace of the plan.
+func (g *generator) paced(n float64) plan.Duration { return seconds(n * g.l.pace) }
 
 // shape draws job, backend and workload.
 func (g *generator) shape() {
@@ -72,12 +86,12 @@ func (g *generator) shape() {
 	g.p = plan.Plan{
 		Schema: plan.Version, Scenario: fmt.Sprintf("explore-%d", g.n), Arm: arm, Rep: 1, Baseline: !on, Seed: uint64(g.n) + 1, World: "sim",
 		Store:   plan.Store{Kind: "mem", Profile: "local"},
-		Workers: plan.Workers{Count: workers, Slots: slots, Cores: 2, HeartbeatEvery: seconds(0.5), HeartbeatTimeout: seconds(pick(r, 2.0, 5))},
-		Job: plan.Job{Parallelism: 1 + r.IntN(min(4, maxP)), MaxParallelism: maxP, RestartDelay: seconds(pick(r, 0, 0.2, 1)),
+		Workers: plan.Workers{Count: workers, Slots: slots, Cores: 2, HeartbeatEvery: g.paced(0.5), HeartbeatTimeout: g.paced(pick(r, 2.0, 5))},
+		Job: plan.Job{Parallelism: 1 + r.IntN(min(4, maxP)), MaxParallelism: maxP, RestartDelay: g.paced(pick(r, 0, 0.2, 1)),
 			BufferRecords: pick(r, 16, 64, 256), Credits: 2 + r.IntN(4), FlushEvery: seconds(pick(r, 0.01, 0.05)),
-			Checkpoint: plan.Checkpoint{Interval: seconds(pick(r, 0.8, 1, 1.5)), Timeout: seconds(pick(r, 4.0, 10, 20)), MinPause: seconds(pick(r, 0, 0, 0.3)),
+			Checkpoint: plan.Checkpoint{Interval: g.paced(pick(r, 0.8, 1, 1.5)), Timeout: g.paced(pick(r, 4.0, 10, 20)), MinPause: g.paced(pick(r, 0, 0, 0.3)),
 				Retain: 1 + r.IntN(3), MaxConcurrent: 1}},
-		Backend: plan.Backend{Name: "heap", Changelog: plan.Changelog{Enabled: on, Materialize: seconds(pick(r, 2.0, 6, 20, 600)),
+		Backend: plan.Backend{Name: "heap", Changelog: plan.Changelog{Enabled: on, Materialize: g.paced(pick(r, 2.0, 6, 20, 600)),
 			Preemptive: preemptive, BatchDelay: seconds(pick(r, 0, 0.005, 0.05)), BatchSize: pick[int64](r, 4<<10, 1<<20), InFlight: preemptive * pick[int64](r, 2, 64)}},
 		Workload: plan.Workload{Name: "counter", Rate: float64(pick(r, 200, 500, 1000)), Options: g.options()},
 		Verify:   plan.Verify{RestoreDigests: true, RecordIDs: true},
@@ -100,8 +114,7 @@ func (g *generator) options() json.RawMessage {
 	return b
 }
 
-// windows gives one plan in six another workload. Its draws have a stream of their own, and move no others. The stream's
-// number was chosen: with some, a fault of the first plans strikes where another one fails all requests, and goes unproven.
+// windows gives one plan in six another workload. Its draws have a stream of their own, and move no others.
 func (g *generator) windows() {
 	r := seed.Stream(uint64(g.n), "explore/window/1")
 	if r.IntN(6) > 0 {
@@ -124,6 +137,11 @@ func (g *generator) windows() {
 		panic(err) // a literal
 	}
 	g.p.Workload.Name, g.p.Workload.Options = "window", b
+}
+
+// backend gives half of the plans the other backend, of either arm. Its draws have a stream of their own too.
+func (g *generator) backend() {
+	g.p.Backend.Name = pick(seed.Stream(uint64(g.n), "explore/backend"), "heap", "lsm")
 }
 
 func (g *generator) phases() {
@@ -167,6 +185,31 @@ func (g *generator) disturbMore() {
 			at = plan.Trigger{Event: "attempt-started", Count: 1, Since: "phase"} // what it damages is read by restores
 		}
 		g.fault(kind, at)
+	}
+}
+
+// container makes the server's container suffer one thing, in a phase of its own: while no request arrives, most faults of
+// the store show no effect, and they hide that the server is gone. It lasts longer than two intervals between checkpoints, so
+// that one of them meets it. In one plan of two a worker dies or the job is rescaled while the server is away.
+func (g *generator) container() {
+	g.r = seed.Stream(uint64(g.n), "explore/container")
+	const phase = "outage"
+	at := len(g.p.Phases) - 3 // before heal, drain and verify
+	g.p.Phases = slices.Insert(g.p.Phases, at, plan.Phase{Name: phase, Records: int64(g.p.Workload.Rate) * int64(g.l.outage)})
+	kind := pick(g.r, Containers()...)
+	begin := plan.Trigger{Event: pick(g.r, failpoint.CheckpointUploadBegin, "checkpoint-triggered", "checkpoint-completed"), Count: 1, Since: "phase"}
+	if kind == "container-restart" { // it is away for as long as it takes: the trigger must come right before requests
+		begin = plan.Trigger{Event: pick(g.r, failpoint.CheckpointUploadBegin, failpoint.CheckpointMetadataBegin), Count: 1, Since: "phase"}
+	}
+	f := plan.Fault{ID: "container", Kind: kind, Phase: phase, Where: "store", At: begin, For: seconds(1.8 + g.r.Float64())}
+	g.p.Faults = append(g.p.Faults, f)
+	soon := plan.Trigger{Event: "fault-hit", Count: 1, Since: "phase"}
+	switch g.r.IntN(4) {
+	case 0:
+		g.p.Faults = append(g.p.Faults, plan.Fault{ID: "meanwhile", Kind: "worker-crash", Phase: phase, Where: "worker/any", At: soon, For: seconds(1)})
+	case 1:
+		to := 1 + g.r.IntN(min(g.p.Workers.Count*g.p.Workers.Slots, 6, g.p.Job.MaxParallelism))
+		g.p.Rescales = append(g.p.Rescales, plan.Rescale{ID: "meanwhile", Phase: phase, At: soon, To: to, From: pick(g.r, "latest", "previous")})
 	}
 }
 
