@@ -2,6 +2,7 @@ package backend
 
 import (
 	"context"
+	"errors"
 	"strings"
 )
 
@@ -13,6 +14,9 @@ const (
 	// Native is the form of the working backend itself; StateHandle.Backend has its name.
 	Native = "native"
 )
+
+// ErrForeign is wrapped by the error of an Open whose handles are in the form of another backend.
+var ErrForeign = errors.New("state of another backend")
 
 // SavepointPrefix begins the keys of all objects of savepoints. These are the user's: no snapshot but the savepoint itself
 // may name them, and nothing of the job deletes them once the savepoint has completed.

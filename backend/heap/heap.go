@@ -83,9 +83,9 @@ func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (backend.Keye
 	for _, h := range o.Handles {
 		switch {
 		case len(h.Delta) > 0:
-			return nil, fmt.Errorf("open %s: handle of checkpoint %d has changelog parts; it needs the changelog backend", o.Subtask, h.Checkpoint)
+			return nil, fmt.Errorf("open %s: handle of checkpoint %d has changelog parts; it needs the changelog backend: %w", o.Subtask, h.Checkpoint, backend.ErrForeign)
 		case h.Backend != Name && h.Backend != backend.Canonical && len(h.Base) > 0:
-			return nil, fmt.Errorf("open %s: handle of checkpoint %d is of backend %q, not of %s", o.Subtask, h.Checkpoint, h.Backend, Name)
+			return nil, fmt.Errorf("open %s: handle of checkpoint %d is of backend %q, not of %s: %w", o.Subtask, h.Checkpoint, h.Backend, Name, backend.ErrForeign)
 		}
 	}
 	k := newKeyed(b, o)

@@ -22,6 +22,7 @@ type element struct {
 type barrier struct {
 	ID uint64
 	At time.Duration // when the checkpoint was triggered
+	form
 }
 
 // channel leads from one producer subtask to one consumer subtask. Buffers need credit: at most credits of them exist, the one being filled

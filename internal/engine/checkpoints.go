@@ -19,6 +19,7 @@ const (
 	SkippedPause      = "min-pause"      // the one before had ended too shortly before
 	SkippedNoID       = "no-id"          // no id was reserved in the log yet
 	SkippedLate       = "late"           // the leader came to it after the next one was due
+	SkippedStopping   = "stopping"       // the job is being stopped with a savepoint
 	SkippedFailpoint  = "failpoint"      // an armed failpoint stopped it
 )
 
@@ -46,6 +47,8 @@ type checkpoints struct {
 // wanted is a checkpoint that was asked for outside the schedule.
 type wanted struct {
 	done  func(ctx context.Context, id uint64, err error)
+	form  form          // of a savepoint
+	stop  bool          // it ends the job
 	last  bool          // it was asked for after the input was ordered to end: what timers of processing time hold back is to come first
 	after time.Duration // not triggered before
 }
@@ -72,6 +75,7 @@ type pending struct {
 	overtaken bool                  // a subtask declined since the barrier of a newer one came first
 	deciding  bool                  // all have acknowledged: the log decides now
 	wanted    *wanted
+	form      form // noForm: it is a checkpoint
 }
 
 func newCheckpoints(s *plan.Checkpoint) checkpoints {
@@ -155,6 +159,8 @@ func (c *coordinator) hindrance(now time.Duration, planned bool) string {
 		return SkippedConcurrent
 	case planned && pause > 0 && (len(k.pending) > 0 || k.any && now < k.ended+pause):
 		return SkippedPause
+	case c.stop != nil && c.stop.asked && (planned || !c.checkpoints.wanted[0].stop):
+		return SkippedStopping
 	case !planned && c.halted && !c.network.Progress().Finished():
 		return "input"
 	case k.next > k.reserved:
@@ -192,11 +198,20 @@ func (c *coordinator) trigger(ctx context.Context, now, planned time.Duration, w
 	}
 	k.pending = append(k.pending, p)
 	e := history.Event{Kind: history.CheckpointTriggered, Actor: c.name, Attempt: a.id, Checkpoint: id, Planned: planned}
+	t := TriggerCheckpoint{ID: id, At: now}
 	if w != nil {
 		e.Text = "on request"
+		p.form, t.Form, t.Stop = w.form, w.form, w.stop
+	}
+	if p.form != noForm {
+		c.savepoints.any = true
+		e.Kind, e.Text = history.SavepointTriggered, p.form.String()
+		if w.stop {
+			e.Reason = "stop"
+		}
 	}
 	c.record(ctx, e)
-	c.toHosts(ctx, a, TriggerCheckpoint{ID: id, At: now})
+	c.toHosts(ctx, a, t)
 	if err := c.pass(ctx, failpoint.CheckpointPendingEnd); err != nil {
 		c.abortPending(ctx, func(q *pending) bool { return q == p }, ReasonDeclined, err.Error(), false)
 	}
@@ -244,6 +259,10 @@ func (c *coordinator) abortPending(ctx context.Context, which func(*pending) boo
 
 // aborted says that p, which is not pending any more, did not complete.
 func (c *coordinator) aborted(ctx context.Context, p *pending, reason, why string, injected bool) {
+	if p.form != noForm {
+		c.savepointAborted(ctx, p, reason, why, injected)
+		return
+	}
 	now := c.world.Now()
 	c.checkpoints.ended, c.checkpoints.any = now, true
 	c.record(ctx, history.Event{Kind: history.CheckpointAborted, Actor: c.name, Attempt: p.attempt.id, Checkpoint: p.id,

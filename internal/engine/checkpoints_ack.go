@@ -26,6 +26,9 @@ func (c *coordinator) acknowledge(ctx context.Context, m Message, a *Acknowledge
 	c.record(ctx, history.Event{Kind: history.CheckpointAckTaken, Actor: subtaskName(a.State.Operator, a.State.Index),
 		Attempt: m.Attempt, Checkpoint: a.Checkpoint, Bytes: a.Persisted.Checkpointed, Reason: reason})
 	if reason != "" {
+		if a.Savepoint {
+			c.lateSavepoint(ctx, a)
+		}
 		return
 	}
 	if err != nil {
@@ -37,7 +40,7 @@ func (c *coordinator) acknowledge(ctx context.Context, m Message, a *Acknowledge
 		return
 	}
 	p.deciding = true
-	c.ledger.give(ledgerJob{deadline: p.deadline, complete: &checkpoint.Metadata{
+	c.ledger.give(ledgerJob{deadline: p.deadline, savepoint: p.form != noForm, complete: &checkpoint.Metadata{
 		ID: p.id, Term: c.term, Attempt: p.attempt.id, TriggeredAt: p.triggered,
 		Parallelism: p.attempt.parallelism, MaxParallelism: c.job.max, Subtasks: p.states,
 	}})
@@ -67,10 +70,10 @@ func (c *coordinator) judge(m Message, a *Acknowledge) (*pending, int, string) {
 	return p, o, ""
 }
 
-// registerState notes the objects. Those of an attempt of which the leftovers are being removed are found by listing them.
+// registerState notes the objects, but for a savepoint, whose they are alone. Those of an attempt of which the leftovers are being removed are found by listing them.
 func (c *coordinator) registerState(ctx context.Context, m Message, a *Acknowledge, reason string) error {
 	err := c.pass(ctx, failpoint.CheckpointRegisterBegin)
-	if reason == "" || !c.cleaning.begun[m.Attempt] {
+	if !a.Savepoint && (reason == "" || !c.cleaning.begun[m.Attempt]) {
 		c.checkpoints.registry.Register(a.State.Keyed, a.Checkpoint)
 	}
 	if e := c.pass(ctx, failpoint.CheckpointRegisterEnd); err == nil {

@@ -36,10 +36,15 @@ func (c *coordinator) decided(ctx context.Context, d ledgerDone) {
 	m := d.job.complete
 	p := k.find(m.ID)
 	k.pending = slices.DeleteFunc(k.pending, func(q *pending) bool { return q == p })
+	if p.form != noForm {
+		c.savepointDecided(ctx, p, d)
+		return
+	}
 	if d.err != nil {
 		c.undecided(ctx, p, d)
 		return
 	}
+	c.origin = nil // from now on there is something newer to go back to
 	now := c.world.Now()
 	k.ended, k.any = now, true
 	k.tolerance.completed(m.ID)
@@ -51,7 +56,7 @@ func (c *coordinator) decided(ctx context.Context, d ledgerDone) {
 	sizes := p.sizes
 	c.record(ctx, history.Event{Kind: history.CheckpointCompleted, Actor: c.name, Attempt: m.Attempt, Checkpoint: m.ID, Planned: p.planned,
 		Dur: now - p.triggered, Bytes: sizes.Checkpointed, Sizes: &sizes, Positions: p.positions(c.job.partitions)})
-	c.abortPending(ctx, func(q *pending) bool { return q.id < m.ID }, ReasonSubsumed, "", false)
+	c.abortPending(ctx, func(q *pending) bool { return q.id < m.ID && q.form == noForm }, ReasonSubsumed, "", false)
 	k.notices = append(k.notices, p)
 	c.subsume(ctx, old)
 	if !k.dropping {
@@ -116,6 +121,12 @@ func (c *coordinator) dropsDone(ctx context.Context, d ledgerDone) {
 	if len(d.dropped) > 0 {
 		// What a checkpoint names that stands in the log is in use, even if it is to be dropped next.
 		lowest := k.completed.Lowest()
+		if lowest == 0 { // all were dropped: only what is pending may use something
+			lowest = k.next
+			for _, p := range k.pending {
+				lowest = min(lowest, p.id)
+			}
+		}
 		if len(k.drops) > 0 {
 			lowest = min(lowest, k.drops[0].Metadata.ID)
 		}

@@ -128,8 +128,10 @@ type listing struct {
 	prefixes []string
 	below    uint64 // attempts below this number only
 	term     uint64 // metadata of terms up to this one only: a leader that was replaced without knowing it must not harm the next one
-	final    bool   // nothing of the job runs: only what a retained checkpoint names stays
-	request  *request
+	// savepoints below this id only, of which those that neither completed nor are pending are nobody's; 0: none
+	savepoints uint64
+	final      bool // nothing of the job runs: only what a retained checkpoint names stays
+	request    *request
 }
 
 // listed is its answer.
@@ -146,7 +148,12 @@ func (c *coordinator) cleanAttempt(ctx context.Context, id uint64) {
 		return
 	}
 	c.cleaning.begun[id] = true
-	c.list(ctx, listing{prefixes: checkpoint.AttemptPrefixes(id), below: id + 1})
+	l := listing{prefixes: checkpoint.AttemptPrefixes(id), below: id + 1, savepoints: c.checkpoints.next}
+	if c.savepoints.failed {
+		c.savepoints.failed = false
+		l.prefixes = append(l.prefixes, checkpoint.SavepointPrefix)
+	}
+	c.list(ctx, l)
 }
 
 // cleanUp does the same for all attempts that are over, for writes of which the outcome was unknown then.
@@ -156,6 +163,7 @@ func (c *coordinator) cleanUp(ctx context.Context, r *request) {
 		return
 	}
 	l := listing{prefixes: []string{checkpoint.LogPrefix, checkpoint.BasePrefix, checkpoint.MetadataPrefix}, request: r, below: c.attempts + 1}
+	l.prefixes, l.savepoints = append(l.prefixes, c.savepointPrefixes()...), c.checkpoints.next
 	if a := c.attempt; a != nil && !a.fenced {
 		l.below = a.id
 	}
@@ -212,6 +220,9 @@ func (l *listing) covers(key string) bool {
 	if strings.HasPrefix(key, checkpoint.MetadataPrefix) {
 		_, term, ok := checkpoint.ParseMetadataKey(key)
 		return ok && term <= l.term
+	}
+	if id, ok := checkpoint.SavepointOf(key); ok {
+		return id < l.savepoints
 	}
 	attempt, ok := attemptOf(key)
 	return ok && attempt < l.below
@@ -297,7 +308,12 @@ func (c *coordinator) needed(final bool) func(key string) bool {
 	for _, p := range k.pending {
 		stays[checkpoint.MetadataKey(p.id, c.term)] = true
 	}
-	return func(key string) bool { return stays[key] || !final && k.registry.Known(key) }
+	return func(key string) bool {
+		if id, ok := checkpoint.SavepointOf(key); ok {
+			return c.savepoints.completed[id] || k.find(id) != nil
+		}
+		return stays[key] || !final && k.registry.Known(key)
+	}
 }
 
 // clear is the last phase: what the log still has to say, then the deletes, then a last look for leftovers of all attempts.
@@ -309,12 +325,14 @@ func (c *coordinator) clear(ctx context.Context) {
 		return
 	case !c.cleaning.final && c.clearable(ctx):
 		c.cleaning.final = true
-		if n := c.checkpoints.completed.Newest(); n != nil {
+		if n := c.newest(); n != nil {
 			if err := c.restoreSink(ctx, c.attempts+1, n.Metadata); err != nil {
 				c.note(ctx, err.Error())
 			}
 		}
-		c.list(ctx, listing{prefixes: []string{checkpoint.LogPrefix, checkpoint.BasePrefix, checkpoint.MetadataPrefix}, below: c.attempts + 1, final: true})
+		l := listing{prefixes: []string{checkpoint.LogPrefix, checkpoint.BasePrefix, checkpoint.MetadataPrefix}, below: c.attempts + 1, final: true}
+		l.prefixes, l.savepoints = append(l.prefixes, c.savepointPrefixes()...), c.checkpoints.next
+		c.list(ctx, l)
 		return
 	}
 	c.over = true
@@ -347,6 +365,10 @@ func (c *coordinator) graceful(ctx context.Context) {
 		c.cancel(ctx, phaseStopping, ReasonStopped, func() {})
 	case phaseFailing:
 		c.phase = phaseStopping
+	case phaseSuspending:
+		if c.phase = phaseClearing; c.attempt != nil && !c.attempt.fenced {
+			c.phase = phaseStopping
+		}
 	case phaseStopping, phaseClearing, phaseFinished:
 		return
 	default:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"statebench.dev/bench/backend"
 	"statebench.dev/bench/backend/checkpoint"
 	"statebench.dev/bench/backend/store"
 	"statebench.dev/bench/internal/graph"
@@ -26,9 +27,11 @@ const (
 	phaseWaiting                // for enough slots
 	phaseDeploying              // subtasks restore their state
 	phaseRunning
-	phaseFailing  // the attempt failed, its processes are ending
-	phaseStopping // the same, for good
-	phaseClearing // nothing of the job runs, what is left over is being removed
+	phaseFailing    // the attempt failed, its processes are ending
+	phaseStopping   // the same, for good
+	phaseSuspending // the same, until the job is started again
+	phaseStopped    // nothing of the job runs until it is started again
+	phaseClearing   // nothing of the job runs, what is left over is being removed
 	phaseFinished
 	phaseFailed // for good
 )
@@ -57,6 +60,7 @@ type coordinator struct {
 	failure  string // why the job failed for good
 	cause    string // of the next attempt
 	choice   *checkpoint.Completed
+	turn     uint64        // of searches for one
 	until    time.Duration // of the phase: end of the delay, or of the patience with those that are to end or to register
 	beat     time.Duration // when the next heartbeats are due
 	began    time.Duration // since when the sources' schedule counts
@@ -67,6 +71,12 @@ type coordinator struct {
 	restarts    *restarts
 	verdict     verdict // on the attempt that failed last
 	rescale     *rescale
+	backend     backend.Factory
+	savepoints  savepoints
+	stop        *suspension           // the job is being stopped, or is stopped; nil: neither
+	start       *request              // it is being started again
+	origin      *checkpoint.Completed // the savepoint it was started from, as long as nothing newer completed
+	deferred    []*request            // to be served when the job has been started
 	cleaning    cleaning
 	over        bool // the loop ends
 }
@@ -93,6 +103,7 @@ func newCoordinator(cfg *Config, t *Transport, n *Network, v *view, d *world.Dom
 	}
 	c.end.Watch()
 	c.checkpoints = newCheckpoints(&cfg.Settings.Checkpoint)
+	c.backend, c.savepoints.completed = cfg.Backend, map[uint64]bool{}
 	c.cleaning = newCleaning(cfg.World)
 	c.restarts = newRestarts(cfg)
 	return c
@@ -210,6 +221,7 @@ func (c *coordinator) tick(ctx context.Context) {
 	if now >= c.beat {
 		c.heartbeat(ctx, now)
 	}
+	c.tickStop(ctx)
 	c.advance(ctx, now)
 	c.tickCheckpoints(ctx, now)
 	c.enforceTolerance(ctx)
@@ -302,6 +314,10 @@ func (c *coordinator) state() string {
 		return "running"
 	case phaseFailing, phaseStopping:
 		return "failing"
+	case phaseSuspending:
+		return "stopping"
+	case phaseStopped:
+		return "stopped"
 	case phaseClearing, phaseFinished:
 		return "finished"
 	}

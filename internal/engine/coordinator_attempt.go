@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -76,6 +77,7 @@ func (c *coordinator) subtaskRunning(ctx context.Context, m Message, b SubtaskRu
 		c.halt(ctx)
 	}
 	c.rescaleDone(ctx)
+	c.startDone(ctx)
 }
 
 // toHosts sends body to every live host of an attempt.
@@ -96,7 +98,11 @@ func (c *coordinator) subtaskFailed(ctx context.Context, m Message, b SubtaskFai
 	if b.Unreadable && c.phase == phaseDeploying && a.restored != 0 {
 		c.unreadable(ctx, a.restored, b.Error)
 	}
+	foreign := b.Foreign && c.phase == phaseDeploying
 	c.fail(ctx, failure{cause: "subtask-failed", actor: subtaskName(b.Operator, b.Index), err: b.Error, injected: b.Injected})
+	if foreign {
+		c.verdict.final = errors.New(b.Error)
+	}
 }
 
 // attemptEnded notes that a host is done with an attempt. One that ends by itself, since it did not hear from the

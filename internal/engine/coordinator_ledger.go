@@ -27,8 +27,10 @@ type ledger struct {
 type ledgerJob struct {
 	reserve  uint64
 	complete *checkpoint.Metadata
-	deadline time.Duration // for the metadata object of complete
-	drop     []uint64
+	// savepoint says that complete is one.
+	savepoint bool
+	deadline  time.Duration // for the metadata object of complete
+	drop      []uint64
 }
 
 // ledgerDone answers a job.
@@ -91,10 +93,14 @@ func (l *ledger) do(ctx context.Context, j ledgerJob) ledgerDone {
 func (l *ledger) complete(ctx context.Context, j ledgerJob) ledgerDone {
 	m := j.complete
 	body := checkpoint.Encode(m)
+	key, entry := checkpoint.MetadataKey(m.ID, m.Term), l.log.Complete
+	if j.savepoint {
+		key, entry = checkpoint.SavepointMetadataKey(m.ID, m.Term), l.log.Savepoint
+	}
 	done := ledgerDone{job: j, object: checkpoint.ObjectUse{
-		Key: checkpoint.MetadataKey(m.ID, m.Term), Bytes: int64(len(body)), CRC32C: store.CRC32C(body),
+		Key: key, Bytes: int64(len(body)), CRC32C: store.CRC32C(body),
 	}}
-	if newest := l.log.State().Newest; newest >= m.ID {
+	if newest := l.log.State().Newest; newest >= m.ID && !j.savepoint {
 		done.err = fmt.Errorf("checkpoint %d completed before: %w", newest, errSubsumed)
 		return done
 	}
@@ -112,7 +118,7 @@ func (l *ledger) complete(ctx context.Context, j ledgerJob) ledgerDone {
 	if done.err = l.c.pass(ctx, failpoint.CheckpointEntryBegin); done.err != nil {
 		return done
 	}
-	if done.err = l.log.Complete(store.WithInfo(ctx, store.Info{Cause: "coord"}), m.ID, done.object.Key); done.err != nil {
+	if done.err = entry(store.WithInfo(ctx, store.Info{Cause: "coord"}), m.ID, done.object.Key); done.err != nil {
 		return done
 	}
 	// It is decided: an error planned for the end of the step can only be reported by whoever planned it.

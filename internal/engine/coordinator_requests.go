@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"statebench.dev/bench/backend"
 	"statebench.dev/bench/internal/target"
 	"statebench.dev/bench/internal/world"
 )
@@ -19,6 +20,9 @@ const (
 	askStopSources
 	askCleanUp
 	askStop
+	askSavepoint
+	askStopJob
+	askStartJob
 )
 
 // request is what the run asks of the leader; it comes through the leader's mailbox and is answered once.
@@ -26,6 +30,8 @@ type request struct {
 	kind        requestKind
 	parallelism int
 	from        string
+	form        string          // of a savepoint
+	backend     backend.Factory // nil: as before
 	done        *world.Latch
 	id          uint64
 	err         error
@@ -62,7 +68,17 @@ func (c *coordinator) serve(ctx context.Context, r *request) {
 		c.checkpoints.wanted = append(c.checkpoints.wanted, &wanted{last: c.halted,
 			done: func(_ context.Context, id uint64, err error) { r.answer(id, err) }})
 	case askRescale:
+		if c.stop != nil || c.start != nil {
+			c.deferred = append(c.deferred, r)
+			return
+		}
 		c.beginRescale(ctx, r)
+	case askSavepoint:
+		c.askFor(ctx, r)
+	case askStopJob:
+		c.beginStop(ctx, r)
+	case askStartJob:
+		c.beginStart(ctx, r)
 	case askStopSources:
 		c.stopSources(ctx)
 		r.answer(0, nil)
@@ -92,6 +108,7 @@ func (c *coordinator) refuseAll(err error) {
 		c.rescale = nil
 		s.request.answer(0, err)
 	}
+	c.refuseLife(err)
 	for _, w := range wanted {
 		w.done(ctx, 0, err)
 	}

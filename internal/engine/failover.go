@@ -39,6 +39,9 @@ func (c *coordinator) lead(ctx context.Context) error {
 	if err := c.rebuild(ctx, state.Retained); err != nil {
 		return err
 	}
+	for _, s := range state.Savepoints {
+		c.savepoints.any, c.savepoints.completed[s.ID] = true, true
+	}
 	c.ledger.start(ctx)
 	c.until = c.world.Now() + c.patience()
 	c.pick(ctx)
@@ -129,6 +132,8 @@ func (c *coordinator) advance(ctx context.Context, now time.Duration) {
 			c.phase, c.until = phaseClearing, now+clearPatience
 			c.advance(ctx, now)
 		}
+	case phaseSuspending:
+		c.suspending(ctx, now)
 	case phaseClearing:
 		c.clear(ctx)
 	}
@@ -136,6 +141,7 @@ func (c *coordinator) advance(ctx context.Context, now time.Duration) {
 
 // picked is the answer of pick.
 type picked struct {
+	turn       uint64                // of the search; one that another followed means nothing
 	done       *checkpoint.Completed // nil: there is none to restore
 	unreadable map[uint64]string     // checkpoints that were tried before it, and why they do not read
 	tried      []uint64              // their ids, newest first
@@ -147,14 +153,20 @@ func (c *coordinator) pick(ctx context.Context) {
 		c.phase = phasePicking
 	}
 	var candidates []*checkpoint.Completed
-	for _, d := range c.checkpoints.completed.List() {
+	all := c.checkpoints.completed.List()
+	if c.origin != nil {
+		all = append([]*checkpoint.Completed{c.origin}, all...)
+	}
+	for _, d := range all {
 		if !c.checkpoints.unreadable[d.Metadata.ID] {
 			candidates = append(candidates, d)
 		}
 	}
+	c.turn++
+	turn := c.turn
 	c.children.Go(ctx, "pick-checkpoint", func(ctx context.Context) error {
 		ctx = store.WithInfo(ctx, store.Info{Cause: "restore"})
-		p := picked{unreadable: map[uint64]string{}}
+		p := picked{turn: turn, unreadable: map[uint64]string{}}
 		for i := len(candidates) - 1; i >= 0 && p.done == nil; i-- {
 			err := c.insist(ctx, func() (err error) {
 				p.done, err = checkpoint.Fetch(ctx, c.world, c.bucket, candidates[i].Object.Key)
@@ -177,13 +189,13 @@ func (c *coordinator) pick(ctx context.Context) {
 // pickedCheckpoint goes on with the deployment. Where something completed and nothing can be read the job is lost: to start from
 // the beginning would repeat output.
 func (c *coordinator) pickedCheckpoint(ctx context.Context, p picked) {
-	if c.phase != phasePicking && c.phase != phaseStarting {
+	if c.phase != phasePicking && c.phase != phaseStarting || p.turn != c.turn {
 		return
 	}
 	for _, id := range p.tried {
 		c.unreadable(ctx, id, p.unreadable[id])
 	}
-	if p.done == nil && c.checkpoints.completed.Newest() != nil {
+	if p.done == nil && (c.checkpoints.completed.Newest() != nil || c.origin != nil) {
 		c.failJob(ctx, errors.New("none of the completed checkpoints can be restored"))
 		return
 	}

@@ -92,7 +92,7 @@ func (c *coordinator) deploy(ctx context.Context) {
 	c.network.Progress().restart()
 	c.record(ctx, history.Event{Kind: history.AttemptStarted, Actor: c.name, Attempt: a.id, Count: int64(p), Checkpoint: a.restored, Text: c.cause})
 	for _, h := range a.hosts {
-		d := Deploy{Parallelism: p, Restored: a.restored, Digests: c.cfg.Digests}
+		d := Deploy{Parallelism: p, Restored: a.restored, Digests: c.cfg.Digests, Backend: c.backend}
 		for _, op := range c.job.operators {
 			for i, w := range where {
 				if w == h {

@@ -40,7 +40,7 @@ func (a *alignment) arrive(channel int, b barrier, now time.Duration) (o outcome
 	a.blocked[channel] = true
 	a.arrived++
 	if a.arrived == len(a.blocked) {
-		o.aligned = barrier{ID: a.id, At: a.at}
+		o.aligned = b
 		o.took, o.delay = now-a.begun, max(0, a.begun-a.at)
 		o.released = true
 		a.end()

@@ -50,6 +50,7 @@ type Deploy struct {
 	Restored    uint64 // checkpoint restored from; 0: none
 	Subtasks    []SubtaskDeployment
 	Digests     bool // record digests of restored state
+	Backend     backend.Factory
 }
 
 // SubtaskDeployment is one subtask with what it restores.
@@ -97,12 +98,16 @@ type SubtaskFailed struct {
 	// Unreadable says that an object of the restored checkpoint is missing or damaged (store.ErrNotExist, store.ErrCorrupt):
 	// restoring it again would fail again, so an older one is tried.
 	Unreadable bool
+	// Foreign says that the restored state is of another backend (backend.ErrForeign): no attempt could restore it.
+	Foreign bool
 }
 
 // TriggerCheckpoint starts a barrier at each source subtask of the worker.
 type TriggerCheckpoint struct {
-	ID uint64
-	At time.Duration
+	ID   uint64
+	At   time.Duration
+	Form form // of a savepoint; noForm: it is a checkpoint
+	Stop bool // the sources emit nothing behind the barrier, unless it is aborted
 }
 
 // Acknowledge carries one subtask's part of a checkpoint.
@@ -110,6 +115,7 @@ type Acknowledge struct {
 	Checkpoint uint64
 	State      checkpoint.SubtaskState
 	Persisted  backend.Persisted
+	Savepoint  bool
 	Timer      time.Duration // the earliest timer of processing time in the cut; 0: there is none
 	StartDelay time.Duration // trigger until the first barrier arrived
 	Align      time.Duration
@@ -145,7 +151,10 @@ type CheckpointCompleted struct {
 }
 
 // CheckpointAborted tells them that it will not.
-type CheckpointAborted struct{ ID uint64 }
+type CheckpointAborted struct {
+	ID        uint64
+	Savepoint bool
+}
 
 // FailSubtask makes one subtask fail at its next record boundary; sent by the task-error fault through the worker's mailbox.
 type FailSubtask struct {

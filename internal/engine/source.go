@@ -26,6 +26,7 @@ type source struct {
 	began     time.Duration // world time from which the schedule counts
 	turns     int64
 	watermark int64
+	held      uint64 // the savepoint behind whose barrier nothing is emitted; 0: none
 	rec       graph.Record
 }
 
@@ -99,6 +100,15 @@ func (r *source) stop(ctx context.Context, limits []int64) {
 	}
 }
 
+// hold ends the emission with the barrier of a savepoint, and release lets it go on when that did not complete.
+func (r *source) hold(id uint64) { r.held = id }
+
+func (r *source) release(id uint64) {
+	if r.held == id {
+		r.held = 0
+	}
+}
+
 // schedule sets when the next record of p is due.
 func (r *source) schedule(p *partition) {
 	if p.next >= p.limit {
@@ -116,7 +126,7 @@ func (r *source) schedule(p *partition) {
 // nextDue is when the next record of any partition is due.
 func (r *source) nextDue() time.Duration {
 	due := world.Never
-	if r.started {
+	if r.started && r.held == 0 {
 		for i := range r.parts {
 			due = min(due, r.parts[i].due)
 		}
@@ -147,7 +157,7 @@ func (r *source) pick(now time.Duration) (p *partition, until time.Duration) {
 
 // batch emits up to limit records that are due, and says how many.
 func (r *source) batch(ctx context.Context, now time.Duration, limit int) (n int, err error) {
-	if !r.started {
+	if !r.started || r.held != 0 {
 		return 0, nil
 	}
 	for n < limit {

@@ -27,7 +27,11 @@ func (l *loop) trigger(ctx context.Context, m TriggerCheckpoint) error {
 		}
 	}
 	l.source.reportAll(ctx)
-	return l.checkpoint(ctx, outcome{aligned: barrier(m), delay: max(0, l.a.w.cfg.World.Now()-m.At)})
+	if m.Stop {
+		l.source.hold(m.ID)
+	}
+	b := barrier{ID: m.ID, At: m.At, form: m.Form}
+	return l.checkpoint(ctx, outcome{aligned: b, delay: max(0, l.a.w.cfg.World.Now()-m.At)})
 }
 
 // checkpoint takes part in an aligned checkpoint: forward the barrier, then the synchronous and the asynchronous part of each
@@ -78,14 +82,14 @@ type part struct {
 func (s *subtask) capture(ctx context.Context, o outcome) (*part, error) {
 	w, id := s.loop.a.w.cfg.World, o.aligned.ID
 	began := w.Now()
-	p := &part{s: s, ack: Acknowledge{Checkpoint: id, StartDelay: o.delay, Align: o.took,
+	p := &part{s: s, ack: Acknowledge{Checkpoint: id, Savepoint: o.aligned.form != noForm, StartDelay: o.delay, Align: o.took,
 		State: checkpoint.SubtaskState{Operator: s.node.ID, Index: s.d.Index}}}
 	if err := s.pass(ctx, failpoint.CheckpointPrecommitBegin); err != nil {
 		return nil, err
 	}
 	if s.keyed != nil {
 		var err error
-		if p.snapshot, err = s.keyed.Snapshot(ctx, id); err != nil {
+		if p.snapshot, err = s.fix(ctx, o.aligned); err != nil {
 			return nil, err
 		}
 	}
@@ -103,6 +107,19 @@ func (s *subtask) capture(ctx context.Context, o outcome) (*part, error) {
 	p.ack.Sync = w.Now() - began
 	s.record(ctx, history.Event{Kind: history.CheckpointSynced, Checkpoint: id, Dur: p.ack.Sync})
 	return p, nil
+}
+
+// fix takes the snapshot of a checkpoint or a savepoint.
+func (s *subtask) fix(ctx context.Context, b barrier) (backend.Snapshot, error) {
+	if b.form == noForm {
+		return s.keyed.Snapshot(ctx, b.ID)
+	}
+	k, ok := s.keyed.(backend.Savepointer)
+	if !ok {
+		return nil, fmt.Errorf("backend %T takes no savepoints", s.keyed)
+	}
+	return k.Savepoint(ctx, backend.SavepointOptions{ID: b.ID, Form: b.form.String(),
+		Names: func(n uint64) string { return checkpoint.SavepointObject(b.ID, s.name, n) }})
 }
 
 // pass passes a failpoint.
@@ -183,17 +200,19 @@ func (l *loop) completed(ctx context.Context, m CheckpointCompleted) error {
 }
 
 // aborted gives up a checkpoint: its alignment, its asynchronous part, and what the backend holds for it.
-func (l *loop) aborted(ctx context.Context, id uint64) error {
+func (l *loop) aborted(ctx context.Context, m CheckpointAborted) error {
+	id := m.ID
 	if l.gate != nil {
 		l.gate.abort(id)
 	} else {
 		l.seen = max(l.seen, id)
+		l.source.release(id)
 	}
 	if up := l.uploads[id]; up != nil {
 		up.cancel(errAborted)
 	}
 	for _, s := range l.subtasks {
-		if s.keyed == nil {
+		if s.keyed == nil || m.Savepoint {
 			continue
 		}
 		if err := s.keyed.Aborted(ctx, id); err != nil {

@@ -369,7 +369,7 @@ func (l *loop) handle(ctx context.Context, m any) error {
 	case CheckpointCompleted:
 		return l.completed(ctx, m)
 	case CheckpointAborted:
-		return l.aborted(ctx, m.ID)
+		return l.aborted(ctx, m)
 	case StartSources:
 		return l.source.start(ctx, m.Began)
 	case StopSources:

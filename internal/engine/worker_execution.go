@@ -64,9 +64,12 @@ func (a *execution) start() error {
 	if a.broken != nil {
 		return a.broken
 	}
-	cfg := a.w.cfg
+	cfg, factory := a.w.cfg, a.d.Backend
+	if factory == nil {
+		factory = a.w.cfg.Backend
+	}
 	var err error
-	a.backend, err = cfg.Backend.ForWorker(a.ctx, backend.WorkerEnv{
+	a.backend, err = factory.ForWorker(a.ctx, backend.WorkerEnv{
 		World: cfg.World, Bucket: a.bucket(), Worker: a.w.name, Attempt: a.id, Failpoints: cfg.Failpoints,
 		Emit: a.record, Spawn: a.spawn,
 	})
@@ -119,7 +122,7 @@ func (a *execution) watch(ctx context.Context, l *loop) {
 // fail tells the leader that a subtask ended with an error. s is who it is put down to unless the error knows better; nil: the first.
 func (a *execution) fail(ctx context.Context, s *subtask, err error) {
 	m := SubtaskFailed{Error: err.Error(), Injected: errors.Is(err, store.ErrInjected),
-		Unreadable: errors.Is(err, store.ErrNotExist) || errors.Is(err, store.ErrCorrupt)}
+		Unreadable: errors.Is(err, store.ErrNotExist) || errors.Is(err, store.ErrCorrupt), Foreign: errors.Is(err, backend.ErrForeign)}
 	var marked *subtaskError
 	switch {
 	case errors.As(err, &marked):

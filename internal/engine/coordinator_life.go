@@ -1,0 +1,207 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"statebench.dev/bench/backend/checkpoint"
+	"statebench.dev/bench/internal/history"
+	"statebench.dev/bench/internal/plan"
+)
+
+// suspension is a stop of the job under way, or the job that is stopped by it. With a savepoint its stages are the savepoint,
+// behind which the sources are silent; the end of the attempt; the commit of what the savepoint commits; and the end of all
+// retained checkpoints. Without one the attempt ends at once and the retained checkpoints stay.
+type suspension struct {
+	request   *request
+	form      form
+	asked     bool                  // the savepoint is wanted, or none is needed
+	savepoint *checkpoint.Completed // it completed
+	committed bool
+}
+
+// beginStop takes the order to stop the job.
+func (c *coordinator) beginStop(ctx context.Context, r *request) {
+	switch {
+	case r.form != "" && formOf(r.form) == noForm:
+		r.answer(0, fmt.Errorf("no savepoint has the form %q", r.form))
+	case c.stop != nil:
+		r.answer(0, errors.New("the job is being stopped, or is stopped"))
+	default:
+		c.stop = &suspension{request: r, form: formOf(r.form)}
+	}
+}
+
+// tickStop begins the stop once nothing else changes the job.
+func (c *coordinator) tickStop(ctx context.Context) {
+	s := c.stop
+	if s == nil || s.asked || c.rescale != nil || c.start != nil {
+		return
+	}
+	s.asked = true
+	if s.form == noForm {
+		c.suspend(ctx)
+		return
+	}
+	c.checkpoints.wanted = slices.Insert(c.checkpoints.wanted, 0, &wanted{form: s.form, stop: true, done: func(ctx context.Context, _ uint64, err error) {
+		if c.stop != s {
+			return
+		}
+		if err != nil { // the sources go on
+			c.stop = nil
+			s.request.answer(0, err)
+			c.serveDeferred(ctx)
+			return
+		}
+		s.savepoint = c.savepoints.last
+		c.suspend(ctx)
+	}})
+}
+
+// suspend ends the attempt, if there is one.
+func (c *coordinator) suspend(ctx context.Context) {
+	switch c.phase {
+	case phaseRunning, phaseDeploying:
+		c.cancel(ctx, phaseSuspending, ReasonStopped, func() {})
+	case phaseFailing:
+		c.phase = phaseSuspending
+	default: // nothing runs
+		c.phase, c.until = phaseSuspending, c.world.Now()+clearPatience
+	}
+}
+
+// suspending goes through the later stages.
+func (c *coordinator) suspending(ctx context.Context, now time.Duration) {
+	s, k, a := c.stop, &c.checkpoints, c.attempt
+	if a != nil && !a.fenced {
+		if len(a.awaited) > 0 && now < c.until {
+			return
+		}
+		c.fence(ctx)
+		c.cleanAttempt(ctx, a.id)
+		c.until = now + clearPatience
+	}
+	if !s.committed {
+		if k.deciding() { // it may yet be the newest
+			return
+		}
+		if err := c.commitStopped(ctx); err != nil {
+			c.failJob(ctx, err)
+			return
+		}
+		s.committed = true
+		if s.savepoint != nil {
+			c.subsume(ctx, k.completed.Clear())
+		}
+	}
+	if (len(k.drops) > 0 || k.dropping || c.cleaning.open > 0) && now < c.until {
+		return
+	}
+	c.phase = phaseStopped
+	e := history.Event{Kind: history.JobStopped, Actor: c.name, Attempt: c.attempts, Count: int64(len(k.completed.List()))}
+	if s.savepoint != nil {
+		e.Checkpoint = s.savepoint.Metadata.ID
+	}
+	c.record(ctx, e)
+	s.request.answer(e.Checkpoint, nil)
+}
+
+// newest is what a restart would restore, or the savepoint that the job is being stopped with; nil: nothing.
+func (c *coordinator) newest() *checkpoint.Completed {
+	if s := c.stop; s != nil && s.savepoint != nil {
+		return s.savepoint
+	}
+	if n := c.checkpoints.completed.Newest(); n != nil {
+		return n
+	}
+	return c.origin
+}
+
+// commitStopped commits what the stopped job has to commit, and aborts what came after it.
+func (c *coordinator) commitStopped(ctx context.Context) error {
+	var from *checkpoint.Metadata
+	if n := c.newest(); n != nil {
+		from = n.Metadata
+	}
+	return c.restoreSink(ctx, c.attempts+1, from)
+}
+
+// beginStart begins another life of the stopped job. A savepoint stays the user's: the job reads it and names nothing of it. The
+// retained checkpoints of a cancelled job are its own again.
+func (c *coordinator) beginStart(ctx context.Context, r *request) {
+	from, err := c.startable(r)
+	if err != nil {
+		r.answer(0, err)
+		return
+	}
+	if r.parallelism > 0 {
+		c.job.parallelism = r.parallelism
+	}
+	if r.backend != nil {
+		c.backend = r.backend
+	}
+	if r.from == plan.FromSavepoint {
+		c.origin = from
+	}
+	c.stop, c.start, c.cause = nil, r, history.CauseStart
+	c.record(ctx, history.Event{Kind: history.JobStarted, Actor: c.name, Checkpoint: from.Metadata.ID, Count: int64(c.job.parallelism), Text: r.from})
+	c.pick(ctx)
+}
+
+// startable finds what the job is to be started from, or says why it cannot be.
+func (c *coordinator) startable(r *request) (from *checkpoint.Completed, err error) {
+	slots, newest := c.cfg.Workers.Count*c.cfg.Workers.Slots, c.checkpoints.completed.Newest()
+	switch p := r.parallelism; {
+	case c.phase != phaseStopped:
+		return nil, errors.New("the job is not stopped")
+	case p < 0 || p > c.job.max || p > slots:
+		return nil, fmt.Errorf("parallelism %d: need 1 to %d, for %d key groups and %d slots", p, min(c.job.max, slots), c.job.max, slots)
+	case r.from == plan.FromCheckpoint && newest == nil && c.origin == nil:
+		return nil, errors.New("no checkpoint is retained to start from")
+	case r.from == plan.FromCheckpoint:
+		return c.newest(), nil
+	case r.from != plan.FromSavepoint:
+		return nil, fmt.Errorf("start from %q: need %s or %s", r.from, plan.FromSavepoint, plan.FromCheckpoint)
+	case c.savepoints.last == nil:
+		return nil, errors.New("no savepoint has completed to start from")
+	case newest != nil:
+		return nil, fmt.Errorf("the job was not stopped with savepoint %d: what checkpoint %d committed after it would be committed again",
+			c.savepoints.last.Metadata.ID, newest.Metadata.ID)
+	}
+	return c.savepoints.last, nil
+}
+
+// startDone ends the start once an attempt runs.
+func (c *coordinator) startDone(ctx context.Context) {
+	if r := c.start; r != nil {
+		c.start = nil
+		r.answer(c.attempt.restored, nil)
+		c.serveDeferred(ctx)
+	}
+}
+
+// serveDeferred serves what had to wait for the end of a stop.
+func (c *coordinator) serveDeferred(ctx context.Context) {
+	later := c.deferred
+	c.deferred = nil
+	for _, r := range later {
+		c.serve(ctx, r)
+	}
+}
+
+// refuseLife answers everybody who waits for a stop or a start.
+func (c *coordinator) refuseLife(err error) {
+	all := append(c.deferred, c.start)
+	if c.stop != nil {
+		all = append(all, c.stop.request)
+	}
+	c.start, c.deferred = nil, nil
+	for _, r := range all {
+		if r != nil {
+			r.answer(0, err)
+		}
+	}
+}
