@@ -29,11 +29,12 @@ func (k *keyed) openDB(ctx context.Context) error {
 		return err
 	}
 	k.bucket = newAttached(k.b.fs, k.b.fs.PathJoin(k.dir, "attached"))
-	db, err := pebble.Open(k.b.fs.PathJoin(k.dir, "db"), k.options())
+	o := k.options()
+	db, err := pebble.Open(k.b.fs.PathJoin(k.dir, "db"), o)
 	if err != nil {
 		return fmt.Errorf("open database of %s: %w", k.subtask, err)
 	}
-	k.db = db
+	k.db, k.tableOptions = db, o.MakeWriterOptions(0, db.TableFormat())
 	k.pay(ctx, k.b.o.Costs.Open)
 	return db.SetCreatorID(1)
 }
@@ -122,8 +123,15 @@ func (k *keyed) write(n int, change func() error) error {
 	return nil
 }
 
-// flush writes the memtable into tables and waits for that.
+// flush writes all that is in memory alone into tables and waits for that.
 func (k *keyed) flush(ctx context.Context) error {
+	if err := k.spill(ctx); err != nil {
+		return err
+	}
+	return k.flushMemtable(ctx)
+}
+
+func (k *keyed) flushMemtable(ctx context.Context) error {
 	if k.pending == 0 {
 		return nil
 	}
@@ -138,6 +146,11 @@ func (k *keyed) flush(ctx context.Context) error {
 	}
 	k.pay(ctx, k.b.o.Costs.Flush+time.Duration(k.pending)*k.b.o.Costs.FlushByte)
 	k.pending = 0
+	return k.flushed(ctx)
+}
+
+// flushed compacts after some flushes in the simulated world, where nothing else does.
+func (k *keyed) flushed(ctx context.Context) error {
 	if k.simulated {
 		if k.flushes++; k.flushes >= simCompact {
 			return k.compact(ctx)

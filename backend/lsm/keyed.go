@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/sstable"
 
 	"statebench.dev/bench/backend"
 	"statebench.dev/bench/internal/keygroup"
@@ -37,6 +38,10 @@ type keyed struct {
 	failure failure
 	pending int64 // bytes written and not known to be flushed; 0: nothing was written
 	flushes int   // since the last compaction, in the simulated world
+
+	rows         *rows // current values of point states
+	tableOptions sstable.WriterOptions
+	spills       int // so far
 
 	states []state
 	// positions has for each key group a number greater than all positions of list elements ever used in it.
@@ -69,6 +74,7 @@ func newKeyed(ctx context.Context, b *Backend, o backend.OpenOptions) *keyed {
 		b: b, ctx: ctx, operator: o.Operator, subtask: o.Subtask, rng: o.Range, names: o.Names,
 		simulated: b.e.World.Simulated(), positions: make([]uint64, o.Range.Len()), shared: map[pebbleFile]object{},
 	}
+	k.rows = newRows(k.rowLimit())
 	k.counts = newCounts(o.Range, b.o.CountEvery, b.e.World.Rand("lsm/"+o.Subtask))
 	k.life.end = k.discard
 	k.failure.set = make(chan struct{})
@@ -143,8 +149,12 @@ func (k *keyed) Get(a backend.Addr) ([]byte, bool, error) {
 		return nil, false, errClosed
 	}
 	defer k.life.leave()
-	if _, err := k.place(a.State, a.Group, a.Key); err != nil {
+	spec, err := k.place(a.State, a.Group, a.Key)
+	if err != nil {
 		return nil, false, err
+	}
+	if spec.Access == backend.Point {
+		return k.getRow()
 	}
 	value, closer, err := k.db.Get(k.key)
 	if errors.Is(err, pebble.ErrNotFound) {
@@ -164,8 +174,12 @@ func (k *keyed) Put(a backend.Addr, value []byte) error {
 		return errClosed
 	}
 	defer k.life.leave()
-	if _, err := k.place(a.State, a.Group, a.Key); err != nil {
+	spec, err := k.place(a.State, a.Group, a.Key)
+	if err != nil {
 		return err
+	}
+	if spec.Access == backend.Point {
+		return k.setRow(a.Group, value, false)
 	}
 	return k.put(a.Group, value)
 }
@@ -208,8 +222,12 @@ func (k *keyed) Delete(a backend.Addr) error {
 		return errClosed
 	}
 	defer k.life.leave()
-	if _, err := k.place(a.State, a.Group, a.Key); err != nil {
+	spec, err := k.place(a.State, a.Group, a.Key)
+	if err != nil {
 		return err
+	}
+	if spec.Access == backend.Point {
+		return k.setRow(a.Group, nil, true)
 	}
 	if w := k.counts.sample(); w > 0 {
 		old, ok, err := k.size()
@@ -321,6 +339,10 @@ func (k *keyed) Scan(id backend.StateID, g keygroup.ID, prefix []byte, f func(ke
 		return err
 	case spec.Access != backend.Ordered && len(prefix) > 0:
 		return fmt.Errorf("state %q is not ordered: it cannot be scanned by prefix", spec.Name)
+	case spec.Access == backend.Point:
+		if err := k.flush(k.ctx); err != nil { // only the tree is scanned
+			return err
+		}
 	}
 	// The buffers are used again by reads that f makes.
 	from := append([]byte(nil), k.key...)

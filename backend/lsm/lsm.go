@@ -34,9 +34,12 @@ type Options struct {
 	MemoryFiles bool
 	// CacheBytes is the size of the block cache that all subtasks of a worker share; 64 MiB.
 	CacheBytes int64
-	// MemtableBytes is the size of a memtable, of which a subtask has two at most; 16 MiB. In the simulated world memtables
-	// are flushed at 128 KiB.
+	// MemtableBytes is the size of a memtable, of which a subtask has two at most, and bounds the rows that are not written to
+	// the tree; 16 MiB. In the simulated world both are flushed at 128 KiB.
 	MemtableBytes int64
+	// RowBytes bounds the current values of value states that a subtask keeps in memory in front of the tree; 64 MiB. In the
+	// simulated world they are 512 KiB.
+	RowBytes int64
 	// FileBytes is the size that table files aim at, on all levels; 8 MiB.
 	FileBytes int64
 	// Parallel is how many objects one subtask uploads or downloads at the same time; 4.
@@ -57,6 +60,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.MemtableBytes <= 0 {
 		o.MemtableBytes = 16 << 20
+	}
+	if o.RowBytes <= 0 {
+		o.RowBytes = 64 << 20
 	}
 	if o.FileBytes <= 0 {
 		o.FileBytes = 8 << 20
@@ -215,9 +221,9 @@ func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (backend.Keye
 	for _, h := range o.Handles {
 		switch {
 		case len(h.Delta) > 0:
-			return nil, fmt.Errorf("open %s: handle of checkpoint %d has changelog parts; it needs the changelog backend", o.Subtask, h.Checkpoint)
+			return nil, fmt.Errorf("open %s: handle of checkpoint %d has changelog parts; it needs the changelog backend: %w", o.Subtask, h.Checkpoint, backend.ErrForeign)
 		case h.Backend != Name && h.Backend != backend.Canonical && len(h.Base) > 0:
-			return nil, fmt.Errorf("open %s: handle of checkpoint %d is of backend %q, not of %s", o.Subtask, h.Checkpoint, h.Backend, Name)
+			return nil, fmt.Errorf("open %s: handle of checkpoint %d is of backend %q, not of %s: %w", o.Subtask, h.Checkpoint, h.Backend, Name, backend.ErrForeign)
 		}
 	}
 	k := newKeyed(ctx, b, o)

@@ -32,6 +32,9 @@ func (k *keyed) Savepoint(ctx context.Context, o backend.SavepointOptions) (back
 		for _, s := range k.states {
 			c.tags = append(c.tags, s.tag)
 		}
+		if err := k.spill(ctx); err != nil { // the view is one of the tree
+			return nil, fmt.Errorf("savepoint %d of %s: %w", o.ID, k.subtask, err)
+		}
 		k.viewMu.Lock()
 		defer k.viewMu.Unlock()
 		c.view = k.db.NewSnapshot()
