@@ -18,7 +18,7 @@ var levels = map[string]int{ // read-only: a table of the architecture
 
 	"internal/run": 7,
 
-	"internal/validate": 6, "internal/scenario": 6, "internal/audit": 6, "report": 6,
+	"internal/validate": 6, "internal/scenario": 6, "internal/audit": 6, "internal/scrub": 6, "report": 6,
 
 	"internal/engine": 5, "internal/results": 5, "internal/metrics": 5, "faults": 5,
 
