@@ -63,17 +63,24 @@ func (inv *Invocation) notes(t *table) (list []string) {
 	if n := inv.putNote(t); n != "" {
 		list = append(list, n)
 	}
+	if t.sim && slices.ContainsFunc(t.arms, func(a *arm) bool { return a.plan != nil && a.plan.Backend.Name == incremental }) {
+		list = append(list, "backend lsm was simulated by itself: the database ran, on files in memory and with small memtables; what its work took "+
+			"comes from a cost model, and what checkpoints share from this policy")
+	}
 	if at := inv.Manifest.ObjectsAt; at != "" {
 		list = append(list, "the objects were kept: "+oneLine(at))
 	}
 	return list
 }
 
+// incremental is the backend whose snapshots are not all of its state.
+const incremental = "lsm"
+
 // noGain says, from the figures, that a changelog has nothing to save where a subtask's whole state is smaller than what the
 // changelog lets gather before it uploads ahead of a checkpoint.
 func noGain(t *table) string {
 	on := changelogArm(t.arms)
-	if t.base == nil || on == nil || t.base.plan == nil || t.base.plan.Backend.Changelog.Enabled {
+	if t.base == nil || on == nil || t.base.plan == nil || t.base.plan.Backend.Changelog.Enabled || t.base.plan.Backend.Name == incremental {
 		return ""
 	}
 	full := stats.Quantile(t.base.sample(t.window, func(c *results.CheckpointRow) results.Opt { return c.Full }), 0.5)

@@ -21,6 +21,9 @@ func (l *loader) crossCheck(s *Scenario) {
 		l.fail(at, "parallelism must be at most %d, the slots of %d workers with %d each, is %d", slots, workers.Count, workers.Slots, job.Parallelism)
 	}
 	l.armsDiffer(s)
+	if s.World == "sim" && slices.ContainsFunc(s.Arms, func(a Arm) bool { return a.Backend.Name == "lsm" }) {
+		s.Notes = append(s.Notes, "the simulated world runs the database of backend lsm itself, on files in memory; what its work takes comes from a cost model")
+	}
 	parallelism := job.Parallelism
 	for _, p := range s.Phases {
 		most := parallelism

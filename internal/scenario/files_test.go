@@ -24,7 +24,11 @@ func realTables() Tables {
 	}}
 	t := testTables()
 	t.Backends = []string{"heap", "lsm"}
-	t.Faults = registry.NewTable("fault", registry.Entry[FaultInfo]{Name: "worker-crash", New: crash})
+	known := []registry.Entry[FaultInfo]{{Name: "worker-crash", New: crash}}
+	for _, name := range []string{"container-kill", "container-pause", "container-restart", "container-stop"} {
+		known = append(known, registry.Entry[FaultInfo]{Name: name, New: FaultInfo{Container: true, Check: func(string, json.RawMessage) error { return nil }}})
+	}
+	t.Faults = registry.NewTable("fault", known...)
 	t.Workloads = registry.NewTable("workload",
 		registry.Entry[WorkloadInfo]{Name: "counter", New: workload(workloads.Counter(), false, map[string]string{"keys": "keys.count", "sizes": "values.size"})},
 		registry.Entry[WorkloadInfo]{Name: "window", New: workload(workloads.Window(), false, map[string]string{"keys": "keys.count", "sizes": "values.size"})},
@@ -43,6 +47,12 @@ func TestShippedScenariosMakeTheirPlans(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, world := range []string{"real", "sim"} {
 				o := Overrides{World: world}
+				if world == "sim" && strings.Contains(string(mustRead(t, file)), "fault: container-") {
+					if _, problems := Load(file, mustRead(t, file), realTables(), o); len(problems) == 0 {
+						t.Error("it has faults of a container and can be simulated")
+					}
+					continue
+				}
 				checkGood(t, file, filepath.Join("testdata/shipped", name+"."+world), realTables(), o)
 				s, _ := load(t, file, realTables(), o)
 				for _, w := range s.Warnings {
