@@ -8,13 +8,13 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sort"
 	"testing"
 	"time"
 
 	"statebench.dev/bench/backend"
 	"statebench.dev/bench/backend/heap"
-	"statebench.dev/bench/internal/canon"
 	"statebench.dev/bench/internal/graph"
 	"statebench.dev/bench/internal/history"
 	"statebench.dev/bench/internal/keygroup"
@@ -125,6 +125,9 @@ type subtask struct {
 	timers    *backend.TimerState
 	watermark int64
 	groups    keygroup.Range
+
+	processing *backend.TimerState // nil: it has no such timers
+	backlog    []graph.Record      // broadcast records that are under way to it
 }
 
 func (s *subtask) State() *backend.Context { return s.context }
@@ -137,9 +140,18 @@ func (s *subtask) DeleteTimer(at int64) error {
 	return s.timers.Delete(at)
 }
 
-func (s *subtask) RegisterProcessingTimer(time.Duration) error { return errors.New("no such timers") }
-func (s *subtask) DeleteProcessingTimer(time.Duration) error   { return errors.New("no such timers") }
-func (s *subtask) ProcessingTime() time.Duration               { return 0 }
+func (s *subtask) RegisterProcessingTimer(at time.Duration) error {
+	if s.processing == nil {
+		return errors.New("the operator has no timers of processing time")
+	}
+	_, err := s.processing.Register(int64(at))
+	return err
+}
+
+func (s *subtask) DeleteProcessingTimer(at time.Duration) error {
+	return s.processing.Delete(int64(at))
+}
+func (s *subtask) ProcessingTime() time.Duration { return s.h.clock }
 
 func (s *subtask) RegisterTimer(at int64) error {
 	if at <= s.watermark {
@@ -149,8 +161,8 @@ func (s *subtask) RegisterTimer(at int64) error {
 	return err
 }
 
-// Collect takes the output of the subtask to the next stage.
-func (s *subtask) Collect(r *graph.Record) error { return s.h.deliver(s.node+1, r) }
+// Collect takes the output of the subtask to the next stages.
+func (s *subtask) Collect(r *graph.Record) error { return s.h.send(s.node, s.index, r) }
 
 // fire lets the watermark reach at.
 func (s *subtask) fire(ctx context.Context, at int64) error {
@@ -158,26 +170,10 @@ func (s *subtask) fire(ctx context.Context, at int64) error {
 		return nil
 	}
 	s.watermark = at
-	type due struct {
-		at    int64
-		key   string
-		group keygroup.ID
+	list, err := s.due(s.timers, at)
+	if err != nil {
+		return err
 	}
-	var list []due
-	for g := s.groups.From; g < s.groups.To; g++ {
-		err := s.timers.Scan(g, func(t int64, key []byte) bool {
-			if t <= at {
-				list = append(list, due{t, string(key), g})
-			}
-			return t <= at
-		})
-		if err != nil {
-			return err
-		}
-	}
-	sort.Slice(list, func(i, j int) bool {
-		return list[i].at < list[j].at || list[i].at == list[j].at && list[i].key < list[j].key
-	})
 	for _, d := range list {
 		if err := s.context.Expire(d.at); err != nil {
 			return err
@@ -193,13 +189,69 @@ func (s *subtask) fire(ctx context.Context, at int64) error {
 	return s.context.Expire(at)
 }
 
-// harness runs the operators of a linear job in one process.
+// due is a timer whose time has come.
+type due struct {
+	at    int64
+	key   string
+	group keygroup.ID
+}
+
+// due lists the timers up to a time, in order of (time, key).
+func (s *subtask) due(timers *backend.TimerState, now int64) (list []due, err error) {
+	for g := s.groups.From; g < s.groups.To && err == nil; g++ {
+		err = timers.Scan(g, func(t int64, key []byte) bool {
+			if t <= now {
+				list = append(list, due{t, string(key), g})
+			}
+			return t <= now
+		})
+	}
+	sort.Slice(list, func(i, j int) bool {
+		return list[i].at < list[j].at || list[i].at == list[j].at && list[i].key < list[j].key
+	})
+	return list, err
+}
+
+// tick fires the timers of processing time that are due.
+func (s *subtask) tick(ctx context.Context) error {
+	if s.processing == nil {
+		return nil
+	}
+	list, err := s.due(s.processing, int64(s.h.clock))
+	for _, d := range list {
+		s.context.SetKey(d.group, []byte(d.key))
+		if err == nil {
+			err = s.processing.Delete(d.at)
+		}
+		if err == nil {
+			err = s.op.(graph.ProcessingTimed).OnProcessingTimer(ctx, time.Duration(d.at), s.context.Key(), s)
+		}
+	}
+	return err
+}
+
+// catchUp takes the broadcast records that are under way.
+func (s *subtask) catchUp(ctx context.Context) error {
+	for len(s.backlog) > 0 {
+		r := s.backlog[0]
+		s.backlog = s.backlog[1:]
+		s.context.ClearKey()
+		if err := s.op.(graph.TwoInput).ProcessSecond(ctx, &r, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// harness runs the operators of a job in one process.
 type harness struct {
 	t         testing.TB
 	job       *graph.Job
 	source    graph.Source
 	max       int
 	stages    [][]*subtask // by node; nil for source and sink
+	timed     int          // the first keyed node, the only one whose watermark matters
+	clock     time.Duration
 	positions []int64
 	announced []int64 // watermark of each partition
 	collect   *sinks.Collect
@@ -244,6 +296,9 @@ func newHarness(t testing.TB, w Workload, max int, parallelism func() int, open 
 		if node.Operator == nil {
 			continue
 		}
+		if h.timed == 0 && node.Keyed {
+			h.timed = i
+		}
 		p := parallelism()
 		for k := range p {
 			s := &subtask{h: h, node: i, index: k, op: node.Operator(), watermark: math.MinInt64, groups: keygroup.RangeOf(k, p, max)}
@@ -251,6 +306,11 @@ func newHarness(t testing.TB, w Workload, max int, parallelism func() int, open 
 			s.context = backend.NewContext(s.keyed)
 			var err error
 			if s.timers, err = backend.NewTimers(s.context, "timers"); err == nil {
+				if _, ok := s.op.(graph.ProcessingTimed); ok {
+					s.processing, err = backend.NewTimers(s.context, "processing-timers")
+				}
+			}
+			if err == nil {
 				err = s.op.Open(t.Context(), s)
 			}
 			if err != nil {
@@ -262,14 +322,39 @@ func newHarness(t testing.TB, w Workload, max int, parallelism func() int, open 
 	return h
 }
 
-func (h *harness) deliver(node int, r *graph.Record) error {
-	group := keygroup.Of(r.Hash, h.max)
-	if h.job.Nodes[node].Sink {
-		h.writer.Add(r, group)
-		return nil
+// send takes a record over the edges that lead away from a subtask of a node; of the source, from the one of its partition.
+// Broadcast records arrive late.
+func (h *harness) send(node, index int, r *graph.Record) error {
+	for _, e := range h.job.Edges {
+		if e.From != h.job.Nodes[node].ID {
+			continue
+		}
+		to := slices.IndexFunc(h.job.Nodes, func(n graph.Node) bool { return n.ID == e.To })
+		stage := h.stages[to]
+		switch {
+		case h.job.Nodes[to].Sink:
+			h.writer.Add(r, keygroup.Of(r.Hash, h.max))
+		case e.Exchange == graph.Broadcast:
+			for _, s := range stage {
+				late := *r
+				late.Key, late.Value = bytes.Clone(r.Key), bytes.Clone(r.Value)
+				s.backlog = append(s.backlog, late)
+			}
+		case e.Exchange == graph.Hash:
+			if err := h.process(stage[keygroup.SubtaskOf(keygroup.Of(r.Hash, h.max), len(stage), h.max)], r); err != nil {
+				return err
+			}
+		default:
+			if err := h.process(stage[index%len(stage)], r); err != nil {
+				return err
+			}
+		}
 	}
-	s := h.stages[node][keygroup.SubtaskOf(group, len(h.stages[node]), h.max)]
-	s.context.SetKey(group, r.Key)
+	return nil
+}
+
+func (h *harness) process(s *subtask, r *graph.Record) error {
+	s.context.SetKey(keygroup.Of(r.Hash, h.max), r.Key)
 	return s.op.Process(h.t.Context(), r, s)
 }
 
@@ -282,7 +367,7 @@ func (h *harness) read(partition int, n, total int64) {
 		if ok, err := h.source.Read(partition, h.positions[partition], r); !ok || err != nil {
 			h.t.Fatalf("read %d of partition %d: %v, %v", h.positions[partition], partition, ok, err)
 		}
-		if err := h.deliver(1, r); err != nil {
+		if err := h.send(0, partition, r); err != nil {
 			h.t.Fatal(err)
 		}
 		h.positions[partition]++
@@ -297,7 +382,11 @@ func (h *harness) announce(s *subtask) {
 	for _, w := range h.announced {
 		least = min(least, w)
 	}
-	if err := s.fire(h.t.Context(), least); err != nil {
+	err := s.catchUp(h.t.Context())
+	if err == nil {
+		err = s.fire(h.t.Context(), least)
+	}
+	if err != nil {
 		h.t.Fatal(err)
 	}
 }
@@ -311,8 +400,11 @@ func (h *harness) run(random *rand.Rand, total int64, n int, check func()) {
 		if random.IntN(3) == 0 {
 			h.announced[p] = h.source.Watermark(p, h.positions[p])
 		}
-		if s := h.stages[1][random.IntN(len(h.stages[1]))]; random.IntN(4) == 0 {
+		if s := h.stages[h.timed][random.IntN(len(h.stages[h.timed]))]; random.IntN(4) == 0 {
 			h.announce(s)
+		}
+		if random.IntN(4) == 0 {
+			h.wait(time.Duration(random.IntN(int(100 * time.Millisecond))))
 		}
 		if n > 0 && random.Int64N(1+h.left(total)/int64(40*n)) == 0 {
 			h.barrier()
@@ -330,8 +422,19 @@ func (h *harness) barrier() {
 	for p := range h.announced {
 		h.announced[p] = h.source.Watermark(p, h.positions[p])
 	}
-	for _, s := range h.stages[1] {
+	for _, s := range h.stages[h.timed] {
 		h.announce(s)
+	}
+}
+
+// wait lets time of the world pass.
+func (h *harness) wait(d time.Duration) {
+	h.t.Helper()
+	h.clock += d
+	for _, s := range h.stages[h.timed] {
+		if err := s.tick(h.t.Context()); err != nil {
+			h.t.Fatal(err)
+		}
 	}
 }
 
@@ -340,113 +443,4 @@ func (h *harness) left(total int64) (n int64) {
 		n += h.source.Limit(p, total) - at
 	}
 	return n
-}
-
-// digests are those of the operators' state, in the model's terms. It also checks that the job declares its states.
-func (h *harness) digests() map[string]canon.Digest {
-	h.t.Helper()
-	all := map[string]canon.Digest{}
-	for i, stage := range h.stages {
-		for _, s := range stage {
-			for _, spec := range s.keyed.States() {
-				declared := false
-				for _, d := range h.job.Nodes[i].States {
-					declared = declared || d == spec
-				}
-				for g := s.groups.From; g < s.groups.To; g++ {
-					d, err := backend.DigestGroup(s.keyed, spec, g)
-					if err != nil {
-						h.t.Fatal(err)
-					}
-					if d.Count > 0 {
-						all[fmt.Sprintf("%s/%s/%d", h.job.Nodes[i].ID, spec.Name, g)] = d
-						if !declared {
-							h.t.Fatalf("node %s does not declare state %v", h.job.Nodes[i].ID, spec)
-						}
-					}
-				}
-			}
-		}
-	}
-	return all
-}
-
-// mustMatch compares state and output with the model at the same positions.
-func (h *harness) mustMatch(m Model, checkpoint uint64) {
-	h.t.Helper()
-	if err := m.Advance(h.positions); err != nil {
-		h.t.Fatal(err)
-	}
-	got, want := h.digests(), map[string]canon.Digest{}
-	m.Groups(func(operator, state string, group keygroup.ID, d canon.Digest) {
-		want[fmt.Sprintf("%s/%s/%d", operator, state, group)] = d
-		var again canon.Digest
-		m.Elements(operator, state, group, again.Add)
-		if again != d {
-			h.t.Fatalf("elements of %s/%s/%d have digest %v, its group %v", operator, state, group, again, d)
-		}
-	})
-	compareDigests(h.t, fmt.Sprintf("state at %v", h.positions), got, want)
-	txn, err := h.writer.Precommit(h.t.Context(), checkpoint)
-	if err == nil {
-		err = h.collect.Commit(h.t.Context(), txn)
-	}
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	result := h.collect.Result()
-	got, want = map[string]canon.Digest{}, map[string]canon.Digest{}
-	hex := map[string]string{}
-	for _, g := range result.Groups {
-		name := fmt.Sprintf("%d/%d", g.Partition, g.Group)
-		got[name], hex[name] = canon.Digest{Count: g.Count}, g.Digest
-	}
-	m.Output(func(partition int, group keygroup.ID, d canon.Digest) {
-		name := fmt.Sprintf("%d/%d", partition, group)
-		if want[name] = (canon.Digest{Count: d.Count}); hex[name] != d.String() {
-			want[name] = d
-		}
-	})
-	compareDigests(h.t, fmt.Sprintf("output at %v", h.positions), got, want)
-	if d := result.Compare(m, h.positions, m.OutputTags(), 5); d.LostCount+d.UnexpectedCount+result.DuplicateCount+result.Strays != 0 {
-		h.t.Fatalf("output at %v: %+v, %d duplicates", h.positions, d, result.DuplicateCount)
-	}
-}
-
-func compareDigests(t testing.TB, what string, got, want map[string]canon.Digest) {
-	t.Helper()
-	for name := range want { // order-free: the first failure will do
-		if got[name] != want[name] {
-			t.Fatalf("%s: %s is %v (%d elements), the model has %v (%d)", what, name, got[name], got[name].Count, want[name], want[name].Count)
-		}
-	}
-	for name := range got { // order-free: the first failure will do
-		if _, known := want[name]; !known {
-			t.Fatalf("%s: the model does not have %s", what, name)
-		}
-	}
-}
-
-// mustMatchAnyInterleaving runs a workload in some random ways and compares it with its model at each checkpoint.
-func mustMatchAnyInterleaving(t *testing.T, make func() Workload, max int, total int64, tries int) {
-	t.Helper()
-	opens := [2]func(testing.TB, keygroup.Range) backend.Keyed{plain, inHeap}
-	for try := range uint64(tries) {
-		random := rand.New(rand.NewPCG(try, 7))
-		w := make()
-		h := newHarness(t, w, max, func() int { return 1 + random.IntN(min(4, max)) }, opens[try%2])
-		m, checkpoint := w.Model(), uint64(0)
-		h.run(random, total, 3, func() {
-			checkpoint++
-			h.mustMatch(m, checkpoint)
-		})
-		if h.records == 0 || h.left(total) != 0 {
-			t.Fatalf("try %d read %d records", try, h.records)
-		}
-		whole := w.Model()
-		if err := whole.Advance(h.positions); err != nil {
-			t.Fatal(err)
-		}
-		h.mustMatch(whole, checkpoint+1)
-	}
 }

@@ -27,3 +27,12 @@ type Model interface {
 	// OutputTags is the number of tags in use: they are 0 to OutputTags()-1.
 	OutputTags() int
 }
+
+// Timely is an optional ability of a Model. Some state holds what depends on when things happened and not on the records
+// alone, such as results that are held back until a time of the world. Groups and Elements leave such states out, and nobody
+// compares them. A workload may have one only if all that is in it has left for the output once the input has ended: then what
+// is wrong with it shows there.
+type Timely interface {
+	// Timely tells whether the state of an operator is one of them.
+	Timely(operator, state string) bool
+}

@@ -62,6 +62,7 @@ type Kind struct {
 // Costs declared for the simulated world, by what a record of a node does.
 const (
 	costRead    = 300  // ns: generate or look up a source record
+	costSplit   = 100  // ns: look at a record and pass it on
 	costKeyed   = 2000 // ns: a few state reads and writes
 	costCombine = 800  // ns: one state read and write
 )

@@ -269,6 +269,9 @@ func group(e Env, keyed backend.Keyed, at stateGroup, spec backend.StateSpec, wa
 	if want[at] == d {
 		return l, nil
 	}
+	if t, ok := e.Model.(workloads.Timely); ok && t.Timely(at.operator, spec.Name) {
+		return l, nil // there is nothing to compare it with
+	}
 	in := map[string]bool{}
 	e.Model.Elements(at.operator, spec.Name, at.group, func(element []byte) { in[string(element)] = true })
 	err = backend.Elements(keyed, spec, at.group, func(key, namespace, value []byte) bool {

@@ -26,6 +26,7 @@ import (
 func Workloads() registry.Table[workloads.Kind] {
 	return registry.NewTable("workload",
 		registry.Entry[workloads.Kind]{Name: "counter", About: "two keyed stages over generated keys: counts, a map or list, a timer a key; totals by group", New: workloads.Counter()},
+		registry.Entry[workloads.Kind]{Name: "enrich", About: "keyed events joined in event time with broadcast rules; results held back until a time of the world", New: workloads.Enrich()},
 		registry.Entry[workloads.Kind]{Name: "trace", About: "timed keyed events from a CSV file: statistics by key, totals by a second key", New: workloads.Trace()},
 		registry.Entry[workloads.Kind]{Name: "window", About: "event-time windows, tumbling or sliding, over generated keys out of order; panes shared or not", New: workloads.Window()},
 	)
@@ -128,7 +129,7 @@ func metricInfo(m metrics.Metric) scenario.MetricInfo {
 func workloadInfo(e registry.Entry[workloads.Kind]) scenario.WorkloadInfo {
 	info := scenario.WorkloadInfo{Options: scenario.OptionsOf(e.New.Options), Resolve: e.New.Resolve, Inputs: e.New.Inputs}
 	switch e.Name {
-	case "counter", "window":
+	case "counter", "enrich", "window":
 		info.Sim = map[string]string{"keys": "keys.count", "sizes": "values.size"}
 	case "trace":
 		info.Sim, info.Scheduled = map[string]string{"speed": "speed", "duration": "duration"}, true

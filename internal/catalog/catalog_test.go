@@ -22,6 +22,8 @@ var workloadOptions = map[string]string{
 	"counter": "source: {partitions: 4, rate: 2_000/s}, keys: {count: 400}, values: {size: 50B}",
 	"trace": "file: events.csv, duration: 3s, source: {partitions: 4}, time: {column: time_s, unit: s}, key: tail_number," +
 		" second: [origin], values: [departure_delay_min], labels: [destination], timerEvery: 24h",
+	"enrich": "source: {partitions: 4, rate: 2_000/s}, keys: {count: 300}, values: {size: 50B}, rules: {count: 9, share: 5%}," +
+		" disorder: 150ms, hold: 130ms",
 	"window": "source: {partitions: 4, rate: 2_000/s}, keys: {count: 300}, values: {size: 50B}, size: 400ms, slide: 100ms, keep: all," +
 		" disorder: 150ms, watermark: 60ms, ttl: 200ms",
 }

@@ -31,6 +31,7 @@ func realTables() Tables {
 	t.Faults = registry.NewTable("fault", known...)
 	t.Workloads = registry.NewTable("workload",
 		registry.Entry[WorkloadInfo]{Name: "counter", New: workload(workloads.Counter(), false, map[string]string{"keys": "keys.count", "sizes": "values.size"})},
+		registry.Entry[WorkloadInfo]{Name: "enrich", New: workload(workloads.Enrich(), false, map[string]string{"keys": "keys.count", "sizes": "values.size"})},
 		registry.Entry[WorkloadInfo]{Name: "window", New: workload(workloads.Window(), false, map[string]string{"keys": "keys.count", "sizes": "values.size"})},
 		registry.Entry[WorkloadInfo]{Name: "trace", New: workload(workloads.Trace(), true, map[string]string{"speed": "speed", "duration": "duration"})})
 	return t

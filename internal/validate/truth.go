@@ -173,7 +173,11 @@ func (t *truth) advance(to []int64) error {
 func (t *truth) compare(id uint64, got []history.GroupDigest, complete bool, f *findings, event int64) (groups int) {
 	want := t.states[id]
 	seen := map[stateID]bool{}
+	timely, _ := t.model.(workloads.Timely)
 	for _, g := range got {
+		if timely != nil && timely.Timely(g.Operator, g.State) {
+			continue
+		}
 		at := stateID{g.Operator, g.State, g.Group}
 		seen[at] = true
 		w := want[at]
