@@ -2,13 +2,9 @@ package report
 
 import (
 	"fmt"
-	"strings"
 
 	"statebench.dev/bench/internal/metrics"
 )
-
-// joined are the parts of a caption.
-func joined(parts []string) string { return strings.Join(parts, " · ") }
 
 // ages is the recovery-point age of a run over time, in milliseconds: it grows with the clock and falls when a checkpoint
 // completes.
@@ -70,9 +66,6 @@ func ageChart(inv *Invocation) *figure {
 		headroom(p, true, r.story.bands)
 		c := armColour(all, i)
 		p.Add(heading(a.name, c, r.story.bands), bands(r.story.bands))
-		if k == len(runs) {
-			p.Add(phaseNames(openPhases(r)))
-		}
 		p.Add(polyline(reduce(series[r], 0, end, figureWidth), line(c, 1.2)))
 		f.panels = append(f.panels, p)
 		f.height += 115

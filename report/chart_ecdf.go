@@ -39,7 +39,7 @@ func ecdfChart(inv *Invocation) *figure {
 	if inv.Manifest.Repetitions > 1 {
 		parts = append(parts, fmt.Sprintf("%d repetitions put together, the band spans each on its own", inv.Manifest.Repetitions))
 	}
-	f.caption = joined(parts)
+	f.caption = dotted(parts...)
 	if high <= 0 {
 		f.empty = "Nothing to show: no checkpoint completed in a phase that counts."
 		return f

@@ -28,14 +28,14 @@ type segment struct {
 	of     func(r *results.RecoveryRow) results.Opt
 }
 
-// segments are the steps in their order. Their colours are none of the arms'.
+// segments are the steps in their order. Their colours are none of the first four arms'.
 func segments() []segment {
 	return []segment{
 		{"detect", rgb(0x9AA3AD), func(r *results.RecoveryRow) results.Opt { return r.Detect }},
 		{"restart", rgb(0x56B4E9), func(r *results.RecoveryRow) results.Opt { return r.Restart }},
 		{"base", rgb(0x0072B2), func(r *results.RecoveryRow) results.Opt { return r.RestoreBase }},
-		{"replay", rgb(0xCC79A7), func(r *results.RecoveryRow) results.Opt { return r.Replay }},
-		{"first output", rgb(0x009E73), func(r *results.RecoveryRow) results.Opt { return r.FirstOutput }},
+		{"replay", rgb(0x7A5FA8), func(r *results.RecoveryRow) results.Opt { return r.Replay }},
+		{"first output", rgb(0xF0E442), func(r *results.RecoveryRow) results.Opt { return r.FirstOutput }},
 		{"caught up", rgb(0xA5D6C5), func(r *results.RecoveryRow) results.Opt {
 			if !r.Recovery.Set || !r.Outage.Set {
 				return results.Opt{}

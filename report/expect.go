@@ -54,6 +54,9 @@ func worst(answers []results.Expectation) promiseCell {
 		}
 	}
 	c := promiseCell{outcome: answers[at].Outcome, text: measured(&answers[at])}
+	if x := &answers[at]; !x.Value.Set && x.Need > x.N { // the reason is long and stands elsewhere
+		c.text = fmt.Sprintf("%s of %s samples", formatCount(int64(x.N)), formatCount(int64(x.Need)))
+	}
 	if missed > 0 && len(answers) > 1 {
 		c.text = fmt.Sprintf("%s in %d of %d", c.text, missed, len(answers))
 	}

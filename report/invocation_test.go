@@ -11,6 +11,7 @@ import (
 
 	"statebench.dev/bench/internal/history"
 	"statebench.dev/bench/internal/keygroup"
+	"statebench.dev/bench/internal/metrics"
 	"statebench.dev/bench/internal/plan"
 	"statebench.dev/bench/internal/results"
 )
@@ -23,6 +24,8 @@ type made struct {
 	tiny  bool // state below the pre-emptive threshold
 	quiet bool // neither checkpoints nor disturbances
 	fail  bool // the last run violates F5
+	// expect are bounds on figures of phase steady, metric and statement in turn.
+	expect []string
 	// change is called with every plan before it is written.
 	change func(p *plan.Plan)
 }
@@ -125,6 +128,13 @@ func newMadeRun(t *testing.T, m made, dir results.RunDir, arm string, rep int) *
 		r.plan.Faults = append(r.plan.Faults, plan.Fault{ID: "kill-1", Kind: "worker-crash", Phase: "crash", Where: "worker/1", With: json.RawMessage(`{"disk":"lose"}`), At: plan.Trigger{Record: &record}, For: d(5)})
 		r.plan.Rescales = append(r.plan.Rescales, plan.Rescale{ID: "rescale-1", Phase: "rescale", At: plan.Trigger{Record: &record}, To: 6, From: "latest"})
 	}
+	for i := 0; i < len(m.expect); i += 2 {
+		x, err := metrics.Lookup(m.expect[i])
+		must(t, err)
+		op, value, err := x.Bound(m.expect[i+1])
+		must(t, err)
+		r.plan.Expect = append(r.plan.Expect, plan.Expectation{Phase: "steady", Metric: x.Name, Op: op, Value: value, Text: m.expect[i+1]})
+	}
 	if m.change != nil {
 		m.change(&r.plan)
 	}
@@ -166,6 +176,16 @@ func (r *madeRun) write(fail bool) {
 	}
 	must(t, results.WriteJSON(r.dir.Path(results.VerdictsFile), verdicts))
 	must(t, results.WriteJSON(r.dir.Path(results.OutputFile), map[string]any{"records": 1}))
+	var late []results.LatencyRow
+	for us := 1000; us < 200_000; us = us*5/4 + 1 {
+		late = append(late, results.LatencyRow{Phase: "steady", UpTo: float64(us), Count: 960_000 / int64(us/500), Arm: r.plan.Arm, World: r.plan.World, Profile: "local"})
+	}
+	writeRows(t, r.dir.Path(results.LatenciesFile), late)
+	if len(r.plan.Expect) > 0 {
+		d, err := metrics.Read(r.dir)
+		must(t, err)
+		must(t, results.WriteJSON(r.dir.Path(results.ExpectFile), metrics.Judge(d)))
+	}
 }
 
 func writeRows[T any](t *testing.T, path string, rows []T) {

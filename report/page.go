@@ -71,6 +71,7 @@ type comparisonView struct {
 }
 
 type tableView struct {
+	Against string
 	Columns []columnView
 	Rows    []rowView
 }
@@ -195,6 +196,7 @@ func anchor(check string) string { return "check-" + slug(check) }
 
 // view is the key table.
 func (t *table) view() (v tableView) {
+	v.Against = t.against()
 	var ratio []bool
 	for _, a := range t.arms {
 		ratio = append(ratio, false)

@@ -20,8 +20,9 @@ var update = flag.Bool("update", false, "make the stored run and the golden file
 // stored runs of testdata: arms side by side, and a simulated one that violates an invariant.
 func storedRuns() map[string]made {
 	return map[string]made{
-		"real": {arms: []string{"changelog-off", "changelog-on"}, reps: 1},
-		"sim":  {arms: []string{"changelog-off", "changelog-on"}, reps: 1, sim: true, tiny: true, fail: true},
+		"real": {arms: []string{"changelog-off", "changelog-on"}, reps: 1,
+			expect: []string{"checkpoint.late.p50", "< 500ms", "recoveryPointAge.p99w", "< 2s", "throughput", ">= 39_200/s", "checkpoints.aborted", "== 0"}},
+		"sim": {arms: []string{"changelog-off", "changelog-on"}, reps: 1, sim: true, tiny: true, fail: true},
 	}
 }
 
@@ -79,6 +80,7 @@ func TestRenderedAsStored(t *testing.T) {
 			inv := load(t, name)
 			golden(t, name+".txt", []byte(Terminal(inv)))
 			golden(t, name+".md", []byte(summary(inv)))
+			golden(t, name+".bench.txt", []byte(benchText(inv)))
 			pictures, err := inv.draw()
 			must(t, err)
 			for _, p := range pictures {
@@ -236,5 +238,59 @@ func TestReduceKeepsExtremes(t *testing.T) {
 	}
 	if high != 1e6 {
 		t.Error("the spike got lost")
+	}
+}
+
+func TestMissesComeFirst(t *testing.T) {
+	inv := fresh(t, made{arms: []string{"changelog-off", "changelog-on"}, reps: 2, expect: []string{"checkpoint.duration.p50", "< 100ms", "checkpoint.align.p99", "< 1s", "recoveryPointAge.max", "<= 1h"}})
+	text := Terminal(inv)
+	for _, want := range []string{"MISS  steady checkpoint.duration.p50: ", ", expected < 100ms, in changelog-off-1\n", "MISS  steady checkpoint.align.p99: too few samples (24 of 1,000 needed), expected < 1s, in changelog-on-2",
+		"expect   6 met · 6 missed · 0 unknown\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing in\n%s", want, text)
+		}
+	}
+	if !regexp.MustCompile(`(?m)^steady +checkpoint.duration.p50  < 100ms  MISS \d+ ms in 2 of 2 +\d+\.?\d* ms$`).MatchString(text) {
+		t.Errorf("no line of the table in\n%s", text)
+	}
+	if !strings.HasPrefix(text, "MISS") || strings.Contains(text, "in changelog-on-1, expected < 100ms") {
+		t.Errorf("begins with %.80q", text)
+	}
+	lines := Expectations("run-1", inv.Runs[0].Expected)
+	if !strings.HasPrefix(lines, "MISS  steady checkpoint.duration.p50: ") || !strings.Contains(lines, "\nmet   steady recoveryPointAge.max: 1.") {
+		t.Error(lines)
+	}
+	must(t, os.Remove(inv.Dir.Run("changelog-on-2").Path(results.ExpectFile)))
+	again, err := Load(inv.Dir)
+	must(t, err)
+	if Terminal(again) != text {
+		t.Error("expectations that were not stored are not judged again")
+	}
+}
+
+// TestBenchTextIsWhatBenchstatReads holds bench.txt to the grammar of Go's benchmark format.
+func TestBenchTextIsWhatBenchstatReads(t *testing.T) {
+	inv := fresh(t, made{arms: []string{"off", "hostile", "x-2"}, reps: 2})
+	for _, r := range inv.Runs {
+		r.Entry.Arm = strings.Replace(r.Entry.Arm, "hostile", "a/b on", 1)
+	}
+	inv.Manifest.Scenario, inv.Manifest.Profile = "9 lives", "my profile"
+	config := regexp.MustCompile(`^[a-z][^A-Z\s:]*: \S.*$`)
+	unit := regexp.MustCompile(`^Unit \S+ better=(lower|higher)$`)
+	result := regexp.MustCompile(`^BenchmarkX9Lives/world=real/profile=my_profile/phase=\w+/arm=(off|a_b_on|x-2)-8 [1-9]\d*( -?[0-9.]+(e[+-]?\d+)? [^\s0-9]\S*)+$`)
+	results := 0
+	for _, l := range strings.Split(strings.TrimSpace(benchText(inv)), "\n") {
+		switch {
+		case strings.HasPrefix(l, "Benchmark"):
+			if !result.MatchString(l) || len(strings.Fields(l))%2 != 0 {
+				t.Errorf("no result: %s", l)
+			}
+			results++
+		case l != "" && !config.MatchString(l) && !unit.MatchString(l):
+			t.Errorf("neither configuration nor unit: %q", l)
+		}
+	}
+	if results != 3*2*3 {
+		t.Errorf("%d results, want one for each of 6 runs and 3 phases", results)
 	}
 }

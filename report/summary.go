@@ -34,7 +34,7 @@ func summary(inv *Invocation) string {
 	}
 	t := newTable(inv)
 	for _, part := range t.split() {
-		fmt.Fprintf(&b, "\n**%s**\n\n", markdown(inv.head()))
+		fmt.Fprintf(&b, "\n**%s**\n\n", markdown(dotted(inv.head(), part.against())))
 		part.markdown(&b)
 	}
 	markdownPromises(&b, t)

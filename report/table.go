@@ -250,8 +250,13 @@ func (r row) samples() string {
 		return ""
 	}
 	var n []string
+	same := true
 	for _, f := range r.figures {
 		n = append(n, formatCount(int64(f.N)))
+		same = same && f.N == r.figures[0].N
+	}
+	if same && len(n) > 2 {
+		return n[0] + " each"
 	}
 	return strings.Join(n, " / ")
 }
@@ -261,8 +266,30 @@ func (t *table) columns() (names []string) {
 	for _, a := range t.arms {
 		names = append(names, a.name)
 		if t.base != nil && a != t.base {
-			names = append(names, a.short+"/"+t.base.short)
+			names = append(names, t.ratioName(a))
 		}
 	}
 	return names
+}
+
+// maxRatioName is the width from which on a column of ratios has no names of arms over it, where there are several.
+const maxRatioName = 12
+
+// ratioName is what stands over the ratios of an arm.
+func (t *table) ratioName(a *arm) string {
+	name := a.short + "/" + t.base.short
+	if len(t.arms) > 2 && width(name) > maxRatioName {
+		return "ratio"
+	}
+	return name
+}
+
+// against says what ratios without names relate to; empty where all have names.
+func (t *table) against() string {
+	for _, a := range t.arms {
+		if t.base != nil && a != t.base && t.ratioName(a) == "ratio" {
+			return "ratios are to " + t.base.name
+		}
+	}
+	return ""
 }

@@ -36,7 +36,7 @@ func Terminal(inv *Invocation) string {
 	}
 	t := newTable(inv)
 	for _, part := range t.split() {
-		fmt.Fprintf(&b, "%s\n", inv.head())
+		fmt.Fprintf(&b, "%s\n", dotted(inv.head(), part.against()))
 		part.text(&b)
 		b.WriteByte('\n')
 	}
@@ -99,6 +99,11 @@ func (inv *Invocation) head() string {
 		world = "SIMULATED"
 	}
 	return oneLine(fmt.Sprintf("%s · store %s · profile %s", world, m.Store, m.Profile))
+}
+
+// dotted joins what is not empty.
+func dotted(parts ...string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), " · ")
 }
 
 // split makes one table for the baseline and every few other arms.
@@ -174,7 +179,7 @@ func (t *table) text(b *strings.Builder) {
 			s.WriteString(c)
 		}
 		line := strings.TrimRight(s.String(), " ")
-		if note := l[len(l)-1]; len(l) > columns && width(line) > maxLine+20 {
+		if note := l[len(l)-1]; note != "" && len(l) > columns && width(line) > maxLine+20 {
 			b.WriteString(strings.TrimRight(strings.TrimSuffix(line, note), " ") + "\n")
 			wrapped(b, "    ", note)
 			continue

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"statebench.dev/bench/internal/run"
+)
+
+// thisMachine is what runs may use: the memory and the disks that are free now.
+func thisMachine(out string) run.Machine {
+	return run.Machine{Memory: availableMemory("/proc/meminfo", "/sys/fs/cgroup"), Disk: diskOf, Results: out, Temporary: os.TempDir()}
+}
+
+// availableMemory is what programs can still get, within the limit of a container; 0 where it is not known.
+func availableMemory(meminfo, cgroup string) int64 {
+	text, err := os.ReadFile(meminfo)
+	if err != nil {
+		return 0
+	}
+	free := int64(0)
+	for line := range strings.Lines(string(text)) {
+		var kib int64
+		if _, err := fmt.Sscanf(line, "MemAvailable: %d kB", &kib); err == nil {
+			free = kib * 1024
+		}
+	}
+	number := func(name string) (int64, bool) {
+		b, err := os.ReadFile(filepath.Join(cgroup, name))
+		if err != nil {
+			return 0, false
+		}
+		n, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
+		return n, err == nil // "max" is no limit
+	}
+	limit, limited := number("memory.max")
+	used, known := number("memory.current")
+	if limited && known {
+		free = min(free, max(1, limit-used))
+	}
+	return free
+}
+
+// diskOf tells about the file system of a path, of which only the beginning need exist.
+func diskOf(path string) (run.Disk, bool) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return run.Disk{}, false
+	}
+	for {
+		info, err := os.Stat(path)
+		if err == nil {
+			var s syscall.Statfs_t
+			st, ok := info.Sys().(*syscall.Stat_t)
+			if err := syscall.Statfs(path, &s); err != nil || !ok {
+				return run.Disk{}, false
+			}
+			return run.Disk{Device: uint64(st.Dev), Free: int64(s.Bavail) * int64(s.Bsize)}, true
+		}
+		up := filepath.Dir(path)
+		if !errors.Is(err, fs.ErrNotExist) || up == path {
+			return run.Disk{}, false
+		}
+		path = up
+	}
+}
