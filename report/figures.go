@@ -87,6 +87,25 @@ func (a *arm) lag(w window) (most, end float64) {
 	return most, end
 }
 
+// reached is the least share of the offered rate that the source reached over a phase of the window, 1 where it kept up. It
+// tells what samples of a second do not see: an impossible rate, over phases that are short for that.
+func (a *arm) reached(w window) float64 {
+	least := 1.0
+	if a.plan == nil || rate(a.plan) <= 0 {
+		return least
+	}
+	for _, r := range a.runs {
+		for _, name := range w {
+			p, ok := r.story.phase(name)
+			due := float64(p.records) / rate(a.plan)
+			if took := p.to - p.from; ok && p.ended && took-due > 0.1 {
+				least = min(least, due/took)
+			}
+		}
+	}
+	return least
+}
+
 // requests and written are per completed checkpoint of the window: everything that writing checkpoints asked of the store.
 func (a *arm) perCheckpoint(w window, column func(*metrics.Traffic) int64) stats.Figure {
 	var total int64

@@ -248,6 +248,34 @@ func (inv *Invocation) faultCounts() (planned, hit, healed int) {
 	return planned, hit, healed
 }
 
+// rescaleCounts are how many rescales were planned in all runs, and how many were carried through.
+func (inv *Invocation) rescaleCounts() (planned, done int) {
+	for _, r := range inv.Runs {
+		if r.Plan == nil {
+			continue
+		}
+		planned += len(r.Plan.Rescales)
+		for _, b := range r.story.bands {
+			if b.rescale && b.ended {
+				done++
+			}
+		}
+	}
+	return planned, done
+}
+
+// disturbed says in words what became of the faults and rescales of the plans; empty where there are none.
+func (inv *Invocation) disturbed(between string) string {
+	var parts []string
+	if planned, hit, healed := inv.faultCounts(); planned > 0 {
+		parts = append(parts, fmt.Sprintf("faults %d planned, %d hit, %d healed", planned, hit, healed))
+	}
+	if planned, done := inv.rescaleCounts(); planned+done > 0 {
+		parts = append(parts, fmt.Sprintf("rescales %d planned, %d done", planned, done))
+	}
+	return strings.Join(parts, between)
+}
+
 // again lists the command lines that repeat the invocation, one run of it, and the judging. All of them exist.
 func (inv *Invocation) again() (lines []string) {
 	if c := inv.command(); c != "" {

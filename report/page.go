@@ -176,6 +176,9 @@ func (inv *Invocation) verdict(t *table) verdictView {
 	if planned > 0 {
 		v.Text += fmt.Sprintf(" Of %s planned %d had an effect and %d were healed.", plural(planned, "fault"), hit, healed)
 	}
+	if planned, done := inv.rescaleCounts(); planned+done > 0 {
+		v.Text += fmt.Sprintf(" Of %s planned %d were carried through.", plural(planned, "rescale"), done)
+	}
 	v.Misses = inv.misses()
 	if s := inv.expectText(); s != "" {
 		v.Text += " Expectations: " + s + "."

@@ -294,3 +294,14 @@ func TestBenchTextIsWhatBenchstatReads(t *testing.T) {
 		t.Errorf("%d results, want one for each of 6 runs and 3 phases", results)
 	}
 }
+
+func TestAnImpossibleRateIsNotKept(t *testing.T) {
+	inv := fresh(t, made{arms: []string{"changelog-off", "changelog-on"}, reps: 1, sim: true, change: func(p *plan.Plan) {
+		if p.Arm == "changelog-on" {
+			p.Workload.Rate = 1e7
+		}
+	}})
+	if text := Terminal(inv); !strings.Contains(strings.Join(strings.Fields(text), " "), "source did not keep its schedule: on (0 % of the rate over a phase)") {
+		t.Error(text)
+	}
+}

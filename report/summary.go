@@ -39,8 +39,11 @@ func summary(inv *Invocation) string {
 	}
 	markdownPromises(&b, t)
 	n := inv.tally()
-	planned, hit, healed := inv.faultCounts()
-	fmt.Fprintf(&b, "\nChecks: %d pass, %d fail, %d inconclusive. Faults: %d planned, %d hit, %d healed.\n\n", n.pass, n.fail, n.inconclusive, planned, hit, healed)
+	fmt.Fprintf(&b, "\nChecks: %d pass, %d fail, %d inconclusive.", n.pass, n.fail, n.inconclusive)
+	if s := inv.disturbed(", "); s != "" {
+		b.WriteString(" " + strings.ToUpper(s[:1]) + s[1:] + ".")
+	}
+	b.WriteString("\n\n")
 	if s := inv.expectText(); s != "" {
 		fmt.Fprintf(&b, "Expectations: %s.\n\n", s)
 	}

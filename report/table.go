@@ -119,6 +119,9 @@ func meanMark(figures []stats.Figure) string {
 	return ""
 }
 
+// minReached is the share of the offered rate below which a phase did not keep it, however short it was.
+const minReached = 0.8
+
 // loadRow is the throughput and whether the source kept its schedule.
 func (t *table) loadRow() {
 	r := t.figure(row{label: "throughput", name: "throughput", unit: unitRate, better: higher}, func(a *arm) stats.Figure { return a.throughput(t.window) })
@@ -131,9 +134,12 @@ func (t *table) loadRow() {
 		most, end := a.lag(t.window)
 		scheduled = scheduled || rate(a.plan) > 0 || most > 0
 		worst = max(worst, most)
-		if end > 1000 {
+		switch share := a.reached(t.window); {
+		case end > 1000:
 			behind = append(behind, fmt.Sprintf("%s (%s behind at the end of a phase)", a.short, unitMillis.format(end, t.sim)))
-		} else {
+		case share < minReached:
+			behind = append(behind, fmt.Sprintf("%s (%.0f %% of the rate over a phase)", a.short, share*100))
+		default:
 			kept = append(kept, a.name)
 		}
 	}

@@ -41,10 +41,9 @@ func Terminal(inv *Invocation) string {
 		b.WriteByte('\n')
 	}
 	inv.writePromises(&b, t)
-	planned, hit, healed := inv.faultCounts()
 	fmt.Fprintf(&b, "checks   %s", inv.tally().text())
-	if planned > 0 {
-		fmt.Fprintf(&b, "          faults %d planned, %d hit, %d healed", planned, hit, healed)
+	if s := inv.disturbed("          "); s != "" {
+		b.WriteString("          " + s)
 	}
 	b.WriteByte('\n')
 	if s := inv.expectText(); s != "" {
