@@ -1,0 +1,66 @@
+package compare
+
+import "slices"
+
+// groups are the questions that decide when nobody says which do, each with the metrics that can answer it, best first.
+// Lateness counts from the moment a checkpoint was due, so that a slow variant does not look better for triggering fewer.
+func groups(list []phase) [][]key {
+	if len(list) == 0 {
+		return nil
+	}
+	calm := max(0, slices.IndexFunc(list, func(p phase) bool { return !p.faults }))
+	steady := list[calm].name
+	var restore []key
+	for _, p := range list {
+		if p.faults {
+			restore = append(restore, key{p.name, "recovery.restore"}, key{p.name, "rescale.restore"})
+		}
+	}
+	return [][]key{
+		{{steady, "recoveryPointAge.p99w"}},
+		{{steady, "checkpoint.late.p50"}, {steady, "checkpoint.late.mean"}},
+		restore,
+		{{steady, "store.bytesPerRecord"}},
+	}
+}
+
+// pick takes of each group the first metric that every run has.
+func (c *Comparison) pick(groups [][]key) (keys []key) {
+	for _, group := range groups {
+		i := slices.IndexFunc(group, func(k key) bool {
+			return !slices.ContainsFunc(c.counting(), func(r *Run) bool { return !r.figures[k].OK() })
+		})
+		if i >= 0 {
+			keys = append(keys, group[i])
+		}
+	}
+	return keys
+}
+
+// counted are the figures that must be equal in each phase that is measured in records.
+func counted(list []phase) (keys []key) {
+	for _, p := range list {
+		if p.records > 0 {
+			keys = append(keys, key{p.name, "records"})
+		}
+	}
+	return keys
+}
+
+// advisory is a choice of what to show of each phase.
+func advisory(list []phase) (patterns []string) {
+	for _, p := range list {
+		choice := []string{
+			"checkpoint.duration.p50", "checkpoint.late.p50", "checkpoint.late.p90", "checkpoint.sync.p50", "checkpoint.checkpointed.p50", "checkpoint.size.full.p50",
+			"checkpoints.aborted", "recoveryPointAge.p50w", "recoveryPointAge.p99w", "throughput", "latency.p50", "latency.p99",
+			"requestsPerCheckpoint", "store.bytesPerRecord", "storedBytes.max", "cpuPerRecord", "storeCpuPerRecord", "heap.max",
+		}
+		if p.faults {
+			choice = append(choice, "recovery.restore", "recovery.outage", "recovery.total", "rescale.restore", "rescale.total")
+		}
+		for _, m := range choice {
+			patterns = append(patterns, p.name+"/"+m)
+		}
+	}
+	return patterns
+}
