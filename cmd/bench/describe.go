@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"statebench.dev/bench/internal/catalog"
+	"statebench.dev/bench/internal/metrics"
+	"statebench.dev/bench/internal/registry"
 	"statebench.dev/bench/internal/scenario"
 
 	"github.com/spf13/cobra"
@@ -15,11 +17,11 @@ import (
 
 func newDescribe(stdout io.Writer) *cobra.Command {
 	return &cobra.Command{
-		Use: "describe <workload|fault>", Short: "Describe the options of a workload or a fault",
-		Example: "  bench describe counter\n  bench describe worker-crash",
+		Use: "describe <workload|fault|metric>", Short: "Describe a metric, or the options of a workload or a fault",
+		Example: "  bench describe counter\n  bench describe worker-crash\n  bench describe throughput",
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usage("`bench describe` takes one name, got %d; `bench list workloads faults` has them", len(args))
+				return usage("`bench describe` takes one name, got %d; `bench list workloads faults metrics` has them", len(args))
 			}
 			text, err := describe(args[0])
 			if err == nil {
@@ -50,7 +52,41 @@ func describe(name string) (string, error) {
 		}
 		names = append(names, e.Name)
 	}
-	return "", usage("%v", unknownName("workload or fault", name, names))
+	for _, m := range metrics.All() {
+		if m.Name == name {
+			return metricText(m), nil
+		}
+		names = append(names, m.Name)
+	}
+	if near := registry.Nearest(name, names); near == "" {
+		return "", usage("unknown name %q; `bench list workloads faults metrics` has those that there are", name)
+	}
+	return "", usage("%v", unknownName("workload, fault or metric", name, names))
+}
+
+// metricText says what a metric is, what it is taken over, and how something is expected of it.
+func metricText(m metrics.Metric) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "metric %s: %s\n", m.Name, m.About)
+	unit := string(m.Unit)
+	if unit == "" {
+		unit = "a plain number"
+	}
+	line := func(what, text string) { fmt.Fprintf(&b, "  %-8s %s\n", what, text) }
+	line("unit", unit)
+	over := string(m.Samples)
+	if m.Need > 0 {
+		over += fmt.Sprintf("; a phase must give %d of them at least", m.Need)
+	}
+	line("over", over)
+	if m.Better != metrics.Neither {
+		line("better", string(m.Better))
+	}
+	if m.Measured {
+		line("world", "real only: it is measured on the machine")
+	}
+	line("expect", fmt.Sprintf("{steady: {%s: %q}}", m.Name, m.Example()))
+	return b.String()
 }
 
 func title(what, name, about string) string { return fmt.Sprintf("%s %s: %s\n", what, name, about) }

@@ -20,9 +20,10 @@ import (
 // guardCommand is the hidden command of the child process that removes the container of a run that was killed.
 const guardCommand = "container-guard"
 
-// containerFlags say where the image of MinIO comes from.
+// containerFlags say where the image of MinIO comes from, and what its container may take.
 type containerFlags struct {
 	source minio.Source
+	limits plan.Limits // of the plans; no flag gives them
 }
 
 func (f *containerFlags) add(cmd *cobra.Command) {
@@ -37,7 +38,7 @@ func (f *containerFlags) add(cmd *cobra.Command) {
 
 func (f *containerFlags) check() error {
 	if f.source.Pull && f.source.Image == "" {
-		return usage("--pull needs --image name@sha256:digest")
+		return usage("--pull needs an image by its digest: --image name@sha256:digest, or env.store.image of the scenario")
 	}
 	return nil
 }
@@ -46,7 +47,7 @@ func (f *containerFlags) check() error {
 func (f *containerFlags) options(stderr io.Writer) minio.Options {
 	s := f.source
 	s.Announce = func(text string) { fmt.Fprintln(stderr, "bench: "+text) }
-	return minio.Options{Source: s, Guard: minio.GuardOptions{Args: []string{guardCommand}}}
+	return minio.Options{Source: s, CPUs: f.limits.CPUs, Memory: f.limits.Memory, Guard: minio.GuardOptions{Args: []string{guardCommand}}}
 }
 
 // start starts a server for one run.
@@ -74,10 +75,17 @@ func (f *containerFlags) deps(stderr io.Writer) run.Deps {
 func (f *containerFlags) prepare(ctx context.Context, plans []plan.Plan, stderr io.Writer) error {
 	needed := false
 	for i := range plans {
-		needed = needed || plans[i].Store.Kind == provision.KindMinIO
+		s := plans[i].Store // the same in all plans of an invocation
+		if s.Kind != provision.KindMinIO {
+			continue
+		}
+		needed, f.limits = true, s.Limits
+		if f.source.Image == "" {
+			f.source.Image = s.Image
+		}
 	}
-	if !needed {
-		return nil
+	if err := f.check(); err != nil || !needed {
+		return err
 	}
 	e, err := minio.Connect(ctx)
 	if err == nil {

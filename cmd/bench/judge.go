@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"statebench.dev/bench/internal/catalog"
+	"statebench.dev/bench/internal/metrics"
 	"statebench.dev/bench/internal/results"
 	"statebench.dev/bench/internal/run"
 	"statebench.dev/bench/internal/scenario"
@@ -28,7 +29,7 @@ func newPlan(stdout io.Writer) *cobra.Command {
 				return err
 			}
 			if check {
-				_, err = fmt.Fprintf(stdout, "%s is a valid scenario: %d runs\n", args[0], len(p.plans))
+				_, err = fmt.Fprintf(stdout, "%s is a valid scenario: %s\n", args[0], plural(len(p.plans), "run"))
 				return err
 			}
 			_, err = fmt.Fprint(stdout, scenario.Explain(p.scenario, p.plans))
@@ -137,7 +138,7 @@ func newReport(stdout io.Writer) *cobra.Command {
 }
 
 func listKinds() []string {
-	return []string{"workloads", "faults", "backends", "stores", "checks", "charts", "events"}
+	return []string{"workloads", "faults", "backends", "stores", "metrics", "checks", "charts", "events"}
 }
 
 func newList(stdout io.Writer) *cobra.Command {
@@ -167,6 +168,14 @@ func newList(stdout io.Writer) *cobra.Command {
 	}
 }
 
+// unitText is the unit of a metric in front of what it is.
+func unitText(m metrics.Metric) string {
+	if m.Unit == metrics.Count {
+		return ""
+	}
+	return "[" + string(m.Unit) + "] "
+}
+
 func listing(kind string) (lines [][2]string) {
 	switch kind {
 	case "workloads":
@@ -184,6 +193,10 @@ func listing(kind string) (lines [][2]string) {
 	case "stores":
 		for _, e := range catalog.Stores().Entries() {
 			lines = append(lines, [2]string{e.New, e.About})
+		}
+	case "metrics":
+		for _, m := range metrics.All() {
+			lines = append(lines, [2]string{m.Name, unitText(m) + m.About})
 		}
 	case "checks":
 		for _, c := range catalog.Checks() {

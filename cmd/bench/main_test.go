@@ -25,6 +25,7 @@ func TestABugOfARunIsToldAsOne(t *testing.T) {
 	var stdout, stderr strings.Builder
 	f := sourceFlags{}
 	cmd := newRun(&stdout, &stderr)
+	cmd.SetContext(t.Context())
 	f.overrides.Reps, f.overrides.Arms = 1, []string{"changelog-off"}
 	p, err := f.load(cmd, []string{"testdata/tiny.yaml"})
 	if err != nil {

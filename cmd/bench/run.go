@@ -44,6 +44,7 @@ func (f *sourceFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.overrides.Store, "store", "", "`KIND` mem, dir:PATH, embedded, minio or s3://BUCKET/PREFIX?endpoint=URL, instead of env.store.kind")
 	cmd.Flags().StringVar(&f.overrides.Profile, "profile", "", "what the store takes in addition: `NAME` local or s3-standard, or a file, instead of env.store.profile")
 	cmd.Flags().StringArrayVar(&f.overrides.Arms, "arm", nil, "only the arm `NAME`; may be repeated")
+	cmd.Flags().StringArrayVar(&f.overrides.Set, "set", nil, "`NAME=VALUE` another value for a parameter of the scenario, of the same type; may be repeated")
 	cmd.Flags().Uint64Var(&f.seed, "seed", 0, "`N` instead of the file's seed")
 	cmd.Flags().IntVar(&f.overrides.Reps, "reps", 1, "run each arm `N` times")
 	cmd.Flags().BoolVar(&f.overrides.AllowPath, "allow-path", false, "let the scenario name files outside its own folder")
@@ -66,9 +67,9 @@ func (f *sourceFlags) load(cmd *cobra.Command, args []string) (planned, error) {
 	if len(args) != 1 {
 		return planned{}, usage("`bench %s` takes one scenario file, got %d; for example: bench %s scenarios/side-by-side.yaml", cmd.Name(), len(args), cmd.Name())
 	}
-	src, err := scenario.ReadFile(args[0])
+	src, err := interruptible(cmd.Context(), func() ([]byte, error) { return scenario.ReadFile(args[0]) })
 	if err != nil {
-		return planned{}, usage("read scenario: %v", err)
+		return planned{}, unread("scenario", err)
 	}
 	o := f.overrides
 	if cmd.Flags().Changed("seed") {
@@ -97,22 +98,14 @@ func (f *sourceFlags) stored(cmd *cobra.Command, args []string) (planned, error)
 	if len(args) > 0 {
 		return planned{}, usage("--plan repeats a stored plan: it takes no scenario file")
 	}
-	for _, flag := range []string{"world", "profile", "arm", "reps", "seed", "allow-path"} {
+	for _, flag := range []string{"world", "profile", "arm", "reps", "seed", "set", "allow-path"} {
 		if cmd.Flags().Changed(flag) {
 			return planned{}, usage("--%s cannot be combined with --plan: a plan leaves nothing open", flag)
 		}
 	}
-	in, err := os.Open(f.planFile)
+	p, err := interruptible(cmd.Context(), func() (plan.Plan, error) { return readPlan(f.planFile) })
 	if err != nil {
-		return planned{}, usage("read plan: %v", err)
-	}
-	defer in.Close()
-	p, err := plan.Read(in)
-	if err != nil {
-		return planned{}, usage("%s: %v", f.planFile, err)
-	}
-	if err := namesExist(p); err != nil {
-		return planned{}, usage("%s: plan: %v", f.planFile, err)
+		return planned{}, unread("plan", err)
 	}
 	if f.overrides.Store != "" {
 		if p.Simulated() {
@@ -123,12 +116,7 @@ func (f *sourceFlags) stored(cmd *cobra.Command, args []string) (planned, error)
 		}
 		p.Store.Kind = f.overrides.Store
 	}
-	folder := filepath.Join(filepath.Dir(f.planFile), "..", "..", results.InputsDir)
-	for i := range p.Inputs {
-		if p.Inputs[i].File == "" {
-			p.Inputs[i].File = filepath.Join(folder, p.Inputs[i].SHA256)
-		}
-	}
+	inputsFrom(&p, results.Dir(filepath.Join(filepath.Dir(f.planFile), "..", "..")))
 	resolved, err := p.Encode()
 	if err != nil {
 		return planned{}, err
@@ -196,8 +184,8 @@ func newRun(stdout, stderr io.Writer) *cobra.Command {
 			if keep && !keepable(p.plans) {
 				return usage("--keep-objects needs a store that outlives the run: add --store dir:PATH or s3://...")
 			}
-			if err := containers.check(); err != nil {
-				return err
+			if err := run.Preflight(p.plans, thisMachine(out)); err != nil {
+				return &exitError{exitEnvironment, err}
 			}
 			if err := containers.prepare(cmd.Context(), p.plans, stderr); err != nil {
 				return err
@@ -240,6 +228,20 @@ type order struct {
 
 // execute runs the plans, writes the reports and prints the end.
 func execute(ctx context.Context, d run.Deps, o order, stdout, stderr io.Writer) error {
+	_, m, err := perform(ctx, d, o, stdout, stderr)
+	if err != nil {
+		return err
+	}
+	end(stdout, m.Exit)
+	if m.Exit != exitPass {
+		return &exitError{m.Exit, nil}
+	}
+	return nil
+}
+
+// perform runs the plans, writes the reports and prints them. There is no error once there are results: the manifest says how
+// the runs ended.
+func perform(ctx context.Context, d run.Deps, o order, stdout, stderr io.Writer) (results.Dir, results.Manifest, error) {
 	live := newLive(stdout, o.planned)
 	defer context.AfterFunc(ctx, live.interrupt)()
 	dir, m, err := run.Invoke(d, run.Invocation{
@@ -252,11 +254,11 @@ func execute(ctx context.Context, d run.Deps, o order, stdout, stderr io.Writer)
 	var unwritable *run.WriteError
 	switch {
 	case dir == "":
-		return &exitError{exitEnvironment, fmt.Errorf("%w; choose another place with --out", err)}
+		return "", m, &exitError{exitEnvironment, fmt.Errorf("%w; choose another place with --out", err)}
 	case m.Exit == exitEnvironment:
-		return &exitError{m.Exit, fmt.Errorf("%w\nanother store may do: --store mem, --store embedded, --store dir:PATH", err)}
+		return "", m, &exitError{m.Exit, fmt.Errorf("%w\nanother store may do: --store mem, --store embedded, --store dir:PATH", err)}
 	case errors.As(err, &unwritable):
-		return &exitError{m.Exit, fmt.Errorf("%w; make room there or choose another place with --out", err)}
+		return "", m, &exitError{m.Exit, fmt.Errorf("%w; make room there or choose another place with --out", err)}
 	case err != nil:
 		fmt.Fprintf(stderr, "bench: %v\n", err)
 	}
@@ -271,11 +273,7 @@ func execute(ctx context.Context, d run.Deps, o order, stdout, stderr io.Writer)
 			fmt.Fprintf(stderr, "bench: %s: %s\n%s\n", r.Name, r.Error, pleaseReport)
 		}
 	}
-	end(stdout, m.Exit)
-	if m.Exit != exitPass {
-		return &exitError{m.Exit, nil}
-	}
-	return nil
+	return dir, m, nil
 }
 
 // amend writes into the manifest that the report could not be made, as far as that can be written.
