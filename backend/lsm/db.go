@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
 	"github.com/cockroachdb/pebble/v2/objstorage/remote"
+	"github.com/cockroachdb/pebble/v2/sstable"
 )
 
 // In the simulated world nothing may happen in the background, or it would depend on the machine when it does. Memtables
@@ -57,6 +58,9 @@ func (k *keyed) options() *pebble.Options {
 	}
 	for i := range o.Levels {
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+		if k.b.o.Uncompressed {
+			o.Levels[i].Compression = func() *sstable.CompressionProfile { return sstable.NoCompression }
+		}
 	}
 	o.Experimental.RemoteStorage = remote.MakeSimpleFactory(map[remote.Locator]remote.Storage{locator: k.bucket})
 	o.Experimental.FileCacheShards = 1

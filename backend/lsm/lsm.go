@@ -42,6 +42,8 @@ type Options struct {
 	RowBytes int64
 	// FileBytes is the size that table files aim at, on all levels; 8 MiB.
 	FileBytes int64
+	// Uncompressed leaves tables as they are, which saves time where values do not compress.
+	Uncompressed bool
 	// Parallel is how many objects one subtask uploads or downloads at the same time; 4.
 	Parallel int
 	// CountEvery is the mean number of writes of which one looks for the element that it replaces, to estimate the gauges; 32.

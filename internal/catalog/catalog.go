@@ -57,7 +57,8 @@ func Backends() registry.Table[run.BackendConstructor] {
 			return around(b, heap.New(heap.Options{}))
 		}},
 		registry.Entry[run.BackendConstructor]{Name: "lsm", About: "working state in a log-structured merge tree on local disk, incremental snapshots", New: func(b plan.Backend, _ uint64) (backend.Factory, error) {
-			return around(b, lsm.New(lsm.Options{}))
+			c := b.LSM
+			return around(b, lsm.New(lsm.Options{CacheBytes: c.Cache, MemtableBytes: c.Memtable, RowBytes: c.Rows, FileBytes: c.Files, Uncompressed: c.Compression == "none"}))
 		}},
 	)
 }
@@ -66,7 +67,7 @@ func Backends() registry.Table[run.BackendConstructor] {
 func around(b plan.Backend, nested backend.Factory) (backend.Factory, error) {
 	c := b.Changelog
 	if !c.Enabled {
-		return nested, nil
+		return changelog.Off(nested), nil
 	}
 	o := changelog.Options{Nested: nested, NestedName: b.Name, Materialize: time.Duration(c.Materialize), Preemptive: c.Preemptive,
 		BatchDelay: time.Duration(c.BatchDelay), BatchSize: c.BatchSize, InFlight: c.InFlight}

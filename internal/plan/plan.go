@@ -127,7 +127,21 @@ type Checkpoint struct {
 type Backend struct {
 	Name      string    `json:"name"` // heap
 	Changelog Changelog `json:"changelog"`
+	// LSM are the options of backend lsm; the zero value is the backend's own defaults.
+	LSM LSM `json:"lsm,omitzero"`
 }
+
+// LSM are the sizes of the log-structured merge tree, in bytes; 0: the backend's default.
+type LSM struct {
+	Cache       int64  `json:"cache"`       // block cache of a worker
+	Memtable    int64  `json:"memtable"`    // changes of a subtask that are not written to tables
+	Rows        int64  `json:"rows"`        // current values of a subtask that are kept in memory
+	Files       int64  `json:"files"`       // what table files aim at
+	Compression string `json:"compression"` // of tables: snappy or none
+}
+
+// Compressions are the values of LSM.Compression.
+func Compressions() []string { return []string{"none", "snappy"} }
 
 // Changelog are the options of the changelog around the backend.
 type Changelog struct {

@@ -7,7 +7,7 @@ func savepointForm(s string) bool { return s == Canonical || s == Native }
 
 // validateSteps follows the job through its life: a stopped job can only be started, and at the end it runs.
 func (p *Plan) validateSteps(e *problems) {
-	stopped, savepoint := false, false
+	now := lived{backend: p.Backend.Name}
 	for _, ph := range p.Phases {
 		e.add(len(ph.Steps) > 0 && ph.Within <= 0, "phase %s has steps and no limit", ph.Name)
 		for i, s := range ph.Steps {
@@ -21,21 +21,20 @@ func (p *Plan) validateSteps(e *problems) {
 			switch {
 			case s.Savepoint != "":
 				e.add(!savepointForm(s.Savepoint), "phase %s: step %d: no savepoint is %q", ph.Name, i+1, s.Savepoint)
-				e.add(stopped, "phase %s: step %d takes a savepoint of a stopped job", ph.Name, i+1)
-				savepoint = true
+				e.add(now.stopped, "phase %s: step %d takes a savepoint of a stopped job", ph.Name, i+1)
+				now.savepoint = true
 			case s.Stop != nil:
 				e.add(s.Stop.Savepoint != "" && !savepointForm(s.Stop.Savepoint), "phase %s: step %d: no savepoint is %q", ph.Name, i+1, s.Stop.Savepoint)
-				e.add(stopped, "phase %s: step %d stops a stopped job", ph.Name, i+1)
-				stopped, savepoint = true, savepoint || s.Stop.Savepoint != ""
+				e.add(now.stopped, "phase %s: step %d stops a stopped job", ph.Name, i+1)
+				now.stopped, now.savepoint, now.form = true, now.savepoint || s.Stop.Savepoint != "", s.Stop.Savepoint
 			case s.Start != nil:
-				e.add(!stopped, "phase %s: step %d starts a job that runs", ph.Name, i+1)
-				e.add(s.Start.From != FromSavepoint && s.Start.From != FromCheckpoint, "phase %s: step %d: from %q does not exist", ph.Name, i+1, s.Start.From)
-				e.add(s.Start.From == FromSavepoint && !savepoint, "phase %s: step %d starts from a savepoint and none was taken", ph.Name, i+1)
+				e.add(!now.stopped, "phase %s: step %d starts a job that runs", ph.Name, i+1)
+				now.start(e, ph.Name, i+1, s.Start)
 				p.validateStart(e, ph.Name, i+1, s.Start)
-				stopped = false
+				now.stopped, now.form = false, ""
 			}
 		}
-		e.add(stopped, "phase %s leaves the job stopped: start it in the same phase", ph.Name)
+		e.add(now.stopped, "phase %s leaves the job stopped: start it in the same phase", ph.Name)
 	}
 }
 
@@ -50,6 +49,8 @@ func (p *Plan) validateStart(e *problems, phase string, step int, s *Start) {
 
 func (b *Backend) validate(e *problems, where string) {
 	e.add(b.Name == "", "%sbackend has no name", where)
+	e.add(b.LSM.Compression != "" && !slices.Contains(Compressions(), b.LSM.Compression), "%slsm.compression %q does not exist", where, b.LSM.Compression)
+	e.add(min(b.LSM.Cache, b.LSM.Memtable, b.LSM.Rows, b.LSM.Files) < 0, "%slsm has a negative size", where)
 	if c := b.Changelog; c.Enabled {
 		e.add(c.Materialize <= 0, "%schangelog.materialize must be positive", where)
 		e.add(c.Preemptive <= 0, "%schangelog.preemptive must be positive", where)

@@ -181,6 +181,7 @@ func differences(a, b plan.Backend) []string {
 		}
 	}
 	add(a.Name != b.Name, "backend")
+	add(a.Name == b.Name && a.LSM != b.LSM, "lsm")
 	x, y := a.Changelog, b.Changelog
 	if !x.Enabled || !y.Enabled {
 		add(x.Enabled != y.Enabled, "changelog")

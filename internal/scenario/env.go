@@ -22,7 +22,7 @@ func defaults(path string) *Scenario {
 			Checkpoint:   plan.Checkpoint{Interval: ms(1_000), Timeout: ms(30_000), Retain: 3, MaxConcurrent: 1},
 			RestartDelay: ms(100), Restart: plan.Restart{Strategy: plan.RestartFixed}, BufferRecords: 512, Credits: 4, FlushEvery: ms(10),
 		},
-		Outer: Outer{Changelog: plan.Changelog{
+		Outer: Outer{LSM: lsmDefaults(), Changelog: plan.Changelog{
 			Materialize: ms(20_000), Preemptive: 4 << 20, BatchDelay: ms(10), BatchSize: 10 << 20, InFlight: 100 << 20,
 		}},
 	}
@@ -200,6 +200,7 @@ func (l *loader) job(root object, s *Scenario) {
 	if c, ok := o.find("changelog"); ok {
 		l.changelog(c, "job", &s.Outer.Changelog)
 	}
+	l.lsm(o, "job", &s.Outer.LSM)
 	if c, ok := o.find("checkpoint"); ok {
 		l.checkpoint(c, &s.Job.Checkpoint)
 	}
@@ -281,12 +282,13 @@ func (l *loader) arms(root object, s *Scenario) {
 			l.fail(a.at, "%s", err)
 			continue
 		}
-		arm := Arm{Name: a.key, place: a.at, Backend: plan.Backend{Name: s.Outer.Backend, Changelog: s.Outer.Changelog}}
+		arm := Arm{Name: a.key, place: a.at, Backend: plan.Backend{Name: s.Outer.Backend, Changelog: s.Outer.Changelog, LSM: s.Outer.LSM}}
 		if o, ok := l.object(a.value, a.path, "arm", "arm "+a.key); ok {
 			read(o, "backend", &arm.Backend.Name, l.backendName())
 			if c, ok := o.find("changelog"); ok {
 				l.changelog(c, "arm "+a.key, &arm.Backend.Changelog)
 			}
+			l.armLSM(o, &arm)
 			if w, ok := o.find("workload"); ok {
 				arm.block = w
 			}

@@ -108,6 +108,7 @@ func explainArms(b *strings.Builder, s *Scenario) {
 			text = fmt.Sprintf("%s with changelog: materialized every %s, batches of %s or %s, sent early above %s", a.Backend.Name,
 				c.Materialize, c.BatchDelay, registry.Bytes(c.BatchSize), registry.Bytes(c.Preemptive))
 		}
+		text += lsmText(a.Backend.LSM)
 		if len(a.own) > 0 {
 			text += ", " + optionsText(canonical(a.ownOptions()))
 		}

@@ -30,6 +30,8 @@ func block(path string) []key {
 		return envKeys(path)
 	case "job", "job.checkpoint", "job.restart":
 		return jobKeys(path)
+	case "lsm":
+		return lsmKeys()
 	case "arm", "changelog", "changelog.materialize", "changelog.batch":
 		return armKeys(path)
 	case "phases", "phases.heal", "phases.drain", "phases.verify":
@@ -132,6 +134,7 @@ func jobKeys(path string) []key {
 			{name: "flushEvery", kind: "duration", about: "how long a partly filled buffer waits"},
 			{name: "backend", kind: "backend", about: "for arms that do not say otherwise"},
 			{name: "changelog", kind: "@changelog", about: "for arms that do not say otherwise"},
+			{name: "lsm", kind: "@lsm", about: "for arms that do not say otherwise"},
 		}
 	case "job.checkpoint":
 		return []key{
@@ -163,6 +166,7 @@ func armKeys(path string) []key {
 		return []key{
 			{name: "backend", kind: "backend", about: "state backend; with a changelog, the one inside it"},
 			{name: "changelog", kind: "@changelog"},
+			{name: "lsm", kind: "@lsm", about: "sizes of backend lsm"},
 			{name: "workload", kind: "options", about: "options of the workload that differ in this arm"},
 		}
 	case "changelog":

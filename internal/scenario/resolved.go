@@ -186,6 +186,7 @@ func (w *writer) arms() {
 		}
 		c := a.Backend.Changelog
 		set(2, "backend", quoted(a.Backend.Name), "backend")
+		w.lsm(a.Backend.LSM, set)
 		w.line(2, "changelog:", "")
 		set(3, "enabled", strconv.FormatBool(c.Enabled), "changelog.enabled")
 		w.line(3, "materialize:", "")

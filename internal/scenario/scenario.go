@@ -75,6 +75,7 @@ type Scenario struct {
 type Outer struct {
 	Backend   string // empty: each arm names its own
 	Changelog plan.Changelog
+	LSM       plan.LSM
 }
 
 // Arm is one variant of the comparison.
