@@ -57,6 +57,7 @@ func draw(n int, l length) *generator {
 	g := &generator{n: n, l: l, r: seed.Stream(uint64(n), "explore/plan")}
 	g.shape()
 	g.windows()
+	g.joins()
 	g.backend()
 	g.phases()
 	g.disturb()

@@ -11,10 +11,17 @@ import (
 )
 
 // TestRandomWindowPlansPass runs random plans over windows, with faults and rescales, in both arms. S1 to S3 compare all
-// state and output with the model: no window is emitted twice or never, no replay brings back what has expired. A plan in
-// which one fault hides another (H1) says nothing; there are some more plans than must pass.
-func TestRandomWindowPlansPass(t *testing.T) {
-	want := 40
+// state and output with the model: no window is emitted twice or never, no replay brings back what has expired.
+func TestRandomWindowPlansPass(t *testing.T) { mustPassOver(t, "window", 40) }
+
+// TestRandomJoinPlansPass does so with the join of events and broadcast rules: no subtask misses a rule, no event leaves before its rule
+// has come, nothing that is held back is lost or comes twice.
+func TestRandomJoinPlansPass(t *testing.T) { mustPassOver(t, "enrich", 40) }
+
+// mustPassOver runs random plans over one workload. A plan in which one fault hides another (H1) says nothing; there are some more plans
+// than must pass.
+func mustPassOver(t *testing.T, workload string, want int) {
+	t.Helper()
 	if testing.Short() {
 		want = 6
 	}
@@ -45,7 +52,7 @@ func TestRandomWindowPlansPass(t *testing.T) {
 		})
 	}
 	for n, left := 2000, want+want/10+1; left > 0; n++ {
-		if explore.Generate(n).Workload.Name == "window" {
+		if explore.Generate(n).Workload.Name == workload {
 			left--
 			numbers <- n
 		}
