@@ -1,5 +1,5 @@
 // Package audit opens what a run left in the store: it lists every object, reads the coordinator log, restores every
-// retained checkpoint and compares its state with the reference model. It writes evidence and concludes nothing: that is
+// retained checkpoint and every savepoint and compares its state with the reference model. It writes evidence and concludes nothing: that is
 // validate's, from the files.
 package audit
 
@@ -28,10 +28,10 @@ const Cause = "audit"
 // Env is what an audit works on.
 type Env struct {
 	World   world.World
-	Bucket  store.Bucket // the run's objects
-	Backend backend.Factory
+	Bucket  store.Bucket                         // the run's objects
+	Backend func(attempt uint64) backend.Factory // the one that an attempt worked with
 	Job     *graph.Job
-	Model   workloads.Model // at the beginning of the source
+	Model   func() workloads.Model // at the beginning of the source
 	// Listing, CoordLog and States take one value a line of the files of those names.
 	Listing, CoordLog, States func(v any) error
 }
@@ -47,8 +47,13 @@ func Run(ctx context.Context, e Env) error {
 	if err != nil {
 		return err
 	}
+	model := e.Model()
 	for _, r := range retained {
-		if err := one(ctx, e, r); err != nil {
+		m := model
+		if r.Savepoint { // a restart may have gone back behind it: it has no place among the checkpoints
+			m = e.Model()
+		}
+		if err := one(ctx, e, m, r); err != nil {
 			return fmt.Errorf("audit checkpoint %d: %w", r.ID, err)
 		}
 	}
@@ -99,10 +104,11 @@ func list(ctx context.Context, e Env) error {
 	return nil
 }
 
-// retained is a checkpoint that the coordinator log holds as completed and not dropped.
+// retained is a checkpoint that the coordinator log holds as completed and not dropped, or a savepoint.
 type retained struct {
-	ID  uint64
-	Key string
+	ID        uint64
+	Key       string
+	Savepoint bool
 }
 
 // coordinatorLog writes the log's entries and returns the retained checkpoints in order of id.
@@ -111,12 +117,15 @@ func coordinatorLog(ctx context.Context, e Env) ([]retained, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the coordinator log: %w", err)
 	}
-	kept := map[uint64]string{}
+	kept := map[uint64]retained{}
 	for _, x := range entries {
 		l := results.LogLine{Sequence: x.Seq, Kind: string(x.Kind), Term: x.Term}
 		switch x.Kind {
 		case checkpoint.Complete:
-			kept[x.ID] = x.Metadata
+			kept[x.ID] = retained{x.ID, x.Metadata, false}
+			l.Checkpoint, l.Meta = x.ID, x.Metadata
+		case checkpoint.Savepoint:
+			kept[x.ID] = retained{x.ID, x.Metadata, true}
 			l.Checkpoint, l.Meta = x.ID, x.Metadata
 		case checkpoint.Drop:
 			delete(kept, x.ID)
@@ -129,16 +138,16 @@ func coordinatorLog(ctx context.Context, e Env) ([]retained, error) {
 		}
 	}
 	var all []retained
-	for id, key := range kept { // order-free: sorted below
-		all = append(all, retained{id, key})
+	for _, r := range kept { // order-free: sorted below
+		all = append(all, r)
 	}
 	sort.Slice(all, func(i, j int) bool { return all[i].ID < all[j].ID })
 	return all, nil
 }
 
 // one writes the lines of one retained checkpoint.
-func one(ctx context.Context, e Env, r retained) error {
-	line := results.RestoreLine{MetaKey: r.Key, Objects: []checkpoint.ObjectUse{}}
+func one(ctx context.Context, e Env, model workloads.Model, r retained) error {
+	line := results.RestoreLine{MetaKey: r.Key, Savepoint: r.Savepoint, Objects: []checkpoint.ObjectUse{}}
 	done, err := checkpoint.Fetch(ctx, e.World, e.Bucket, r.Key)
 	if err != nil {
 		line.Error = err.Error()
@@ -147,11 +156,11 @@ func one(ctx context.Context, e Env, r retained) error {
 	m := done.Metadata
 	line.Parallelism, line.Positions = m.Parallelism, positions(e.Job, m)
 	line.Objects = append(append(line.Objects, done.Object), m.Objects()...)
-	if err := e.Model.Advance(line.Positions); err != nil {
+	if err := model.Advance(line.Positions); err != nil {
 		line.Error = fmt.Sprintf("the model cannot follow to positions %v: %v", line.Positions, err)
 		return e.States(results.StateLine{Checkpoint: r.ID, Restore: &line})
 	}
-	groups, err := restore(ctx, e, r.ID, m, expected(e.Model))
+	groups, err := restore(ctx, e, model, m)
 	if err != nil && ctx.Err() != nil {
 		return err
 	}
@@ -189,7 +198,7 @@ func positions(job *graph.Job, m *checkpoint.Metadata) []int64 {
 }
 
 // restore opens every subtask's keyed state, one after the other, and digests each of its groups.
-func restore(ctx context.Context, e Env, id uint64, m *checkpoint.Metadata, want digests) (groups []results.GroupLine, err error) {
+func restore(ctx context.Context, e Env, model workloads.Model, m *checkpoint.Metadata) (groups []results.GroupLine, err error) {
 	inner, cancel := e.World.WithCancel(ctx)
 	pool := world.NewGroup(e.World)
 	defer func() {
@@ -198,7 +207,8 @@ func restore(ctx context.Context, e Env, id uint64, m *checkpoint.Metadata, want
 			err = errors.Join(err, e)
 		}
 	}()
-	b, err := e.Backend.ForWorker(inner, backend.WorkerEnv{
+	want := reference{model, expected(model)}
+	b, err := e.Backend(m.Attempt).ForWorker(inner, backend.WorkerEnv{
 		World: e.World, Bucket: e.Bucket, Worker: "audit", Attempt: m.Attempt,
 		Emit:  func(context.Context, history.Event) {},
 		Spawn: func(name string, f func(ctx context.Context) error) { pool.Go(inner, "audit-"+name, f) },
@@ -210,7 +220,7 @@ func restore(ctx context.Context, e Env, id uint64, m *checkpoint.Metadata, want
 		if s.Keyed == nil {
 			continue
 		}
-		more, err := subtask(inner, e, b, &s, want)
+		more, err := subtask(inner, b, &s, want)
 		if err != nil {
 			return groups, fmt.Errorf("restore %s-%d: %w", s.Operator, s.Index, err)
 		}
@@ -220,7 +230,7 @@ func restore(ctx context.Context, e Env, id uint64, m *checkpoint.Metadata, want
 }
 
 // subtask restores one subtask's state and digests it.
-func subtask(ctx context.Context, e Env, b backend.Backend, s *checkpoint.SubtaskState, want digests) ([]results.GroupLine, error) {
+func subtask(ctx context.Context, b backend.Backend, s *checkpoint.SubtaskState, want reference) ([]results.GroupLine, error) {
 	keyed, err := b.Open(ctx, backend.OpenOptions{
 		Operator: s.Operator, Subtask: fmt.Sprintf("%s-%d", s.Operator, s.Index), Index: s.Index,
 		Range: s.Keyed.Range, Handles: []backend.StateHandle{*s.Keyed}, Loop: still{},
@@ -231,7 +241,7 @@ func subtask(ctx context.Context, e Env, b backend.Backend, s *checkpoint.Subtas
 	var groups []results.GroupLine
 	for _, spec := range keyed.States() {
 		for g := s.Keyed.Range.From; g < s.Keyed.Range.To; g++ {
-			l, err := group(e, keyed, stateGroup{s.Operator, spec.Name, g}, spec, want)
+			l, err := group(keyed, stateGroup{s.Operator, spec.Name, g}, spec, want)
 			if err != nil {
 				return nil, errors.Join(err, keyed.Close(ctx))
 			}
@@ -252,6 +262,12 @@ type stateGroup struct {
 // digests are what the model has, by group; a group that is not there is empty.
 type digests map[stateGroup]canon.Digest
 
+// reference is what there should be.
+type reference struct {
+	model   workloads.Model
+	digests digests
+}
+
 // expected asks the model for all groups at once: asked for one group, it walks all its keys.
 func expected(m workloads.Model) digests {
 	all := digests{}
@@ -260,20 +276,20 @@ func expected(m workloads.Model) digests {
 }
 
 // group digests one state in one key group and, where it is not what the model has, lists differing elements.
-func group(e Env, keyed backend.Keyed, at stateGroup, spec backend.StateSpec, want digests) (results.GroupLine, error) {
+func group(keyed backend.Keyed, at stateGroup, spec backend.StateSpec, want reference) (results.GroupLine, error) {
 	d, err := backend.DigestGroup(keyed, spec, at.group)
 	if err != nil {
 		return results.GroupLine{}, err
 	}
 	l := results.GroupLine{Operator: at.operator, State: spec.Name, Group: at.group, Count: d.Count, Digest: d.String()}
-	if want[at] == d {
+	if want.digests[at] == d {
 		return l, nil
 	}
-	if t, ok := e.Model.(workloads.Timely); ok && t.Timely(at.operator, spec.Name) {
+	if t, ok := want.model.(workloads.Timely); ok && t.Timely(at.operator, spec.Name) {
 		return l, nil // there is nothing to compare it with
 	}
 	in := map[string]bool{}
-	e.Model.Elements(at.operator, spec.Name, at.group, func(element []byte) { in[string(element)] = true })
+	want.model.Elements(at.operator, spec.Name, at.group, func(element []byte) { in[string(element)] = true })
 	err = backend.Elements(keyed, spec, at.group, func(key, namespace, value []byte) bool {
 		element := string(canon.Element(nil, spec.Name, key, namespace, value))
 		if in[element] {

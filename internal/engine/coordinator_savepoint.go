@@ -12,6 +12,9 @@ import (
 	"statebench.dev/bench/internal/history"
 )
 
+// ErrSavepointAborted is wrapped by the error for a savepoint that did not complete; the job goes on and another may.
+var ErrSavepointAborted = errors.New("it was aborted")
+
 // form is that of a savepoint, as barriers carry it.
 type form uint8
 
@@ -99,7 +102,7 @@ func (c *coordinator) savepointAborted(ctx context.Context, p *pending, reason, 
 	if why != "" {
 		text += ": " + why
 	}
-	p.wanted.done(ctx, 0, fmt.Errorf("savepoint %d was aborted: %s", p.id, text))
+	p.wanted.done(ctx, 0, fmt.Errorf("savepoint %d: %w: %s", p.id, ErrSavepointAborted, text))
 }
 
 // lateSavepoint removes the objects of a part that does not count any more.

@@ -69,6 +69,7 @@ type StateLine struct {
 // RestoreLine says whether one retained checkpoint could be restored, and what its metadata names.
 type RestoreLine struct {
 	MetaKey     string                 `json:"metaKey"`
+	Savepoint   bool                   `json:"savepoint,omitempty"` // it is one, not a checkpoint
 	OK          bool                   `json:"ok"`
 	Error       string                 `json:"error,omitempty"`
 	Parallelism int                    `json:"parallelism"`

@@ -101,6 +101,8 @@ func (r *run) phase(ctx context.Context, ph plan.Phase, goal int64) error {
 		err = r.hold(ctx, time.Duration(ph.For))
 	case ph.Records > 0:
 		err = r.reach(ctx, goal)
+	case len(ph.Steps) > 0:
+		err = r.steps(ctx, ph)
 	case ph.Until == plan.UntilRecovered:
 		err = r.heal(ctx, time.Duration(ph.Within))
 	case ph.Until == plan.UntilDrained:

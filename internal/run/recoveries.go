@@ -9,7 +9,7 @@ import (
 )
 
 // recoveryTable turns events into the rows of recoveries.csv: one for each attempt that ended before the job did,
-// by a failure or a rescale. Its segments are consecutive: effective (t0), detected (t1), restore begins (t2), base
+// by a failure or a rescale, and one for each start of a stopped job. Its segments are consecutive: effective (t0), detected (t1), restore begins (t2), base
 // loaded (t3), log replayed (t4), first new output (t5), caught up (t6).
 type recoveryTable struct {
 	plan     *plan.Plan
@@ -50,10 +50,14 @@ func (t *recoveryTable) observe(e *history.Event) {
 	case history.RescaleBegin:
 		c := *e
 		t.rescale = &c
-	case history.CheckpointCompleted:
+	case history.CheckpointCompleted, history.SavepointCompleted:
 		t.restored[e.Checkpoint] = append([]int64(nil), e.Positions...)
 	case history.AttemptFailed:
 		t.failed(e)
+	case history.JobStarted:
+		r := &recovery{t0: e.At, t1: e.At, highest: t.emitted()}
+		r.row = results.RecoveryRow{Cause: history.CauseStart, Phase: t.phase, Arm: t.plan.Arm, World: t.plan.World, Profile: t.plan.Store.Profile}
+		t.open = append(t.open, r)
 	default:
 		t.follow(e)
 	}

@@ -110,6 +110,7 @@ type run struct {
 	points   *failpoint.Set
 	collect  *sinks.Collect
 	engine   *engine.Engine
+	lives    []life // the first one's attempts have any number
 	triggers *triggers
 	watchers *faults.Watchers
 	faults   *disturbances

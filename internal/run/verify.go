@@ -45,10 +45,6 @@ func (r *run) verify(ctx context.Context) (err error) {
 		}
 	}
 	r.record(ctx, history.Event{Kind: history.PhaseBegin, Actor: "run", Phase: name})
-	factory, err := OpenBackend(r.deps, r.plan)
-	if err != nil {
-		return err
-	}
 	var files []*results.Lines
 	open := func(name string) func(v any) error {
 		l, e := results.CreateLines(r.dir.Path(name))
@@ -59,7 +55,7 @@ func (r *run) verify(ctx context.Context) (err error) {
 		files = append(files, l)
 		return l.Append
 	}
-	e := audit.Env{World: r.world, Bucket: r.store.run, Backend: factory, Job: r.workload.Job(), Model: r.workload.Model(),
+	e := audit.Env{World: r.world, Bucket: r.store.run, Backend: r.backendOf, Job: r.workload.Job(), Model: r.workload.Model,
 		Listing: open(results.ListingFile), CoordLog: open(results.CoordLogFile), States: open(results.StatesFile)}
 	if err == nil {
 		// What is asked after the run is no part of it: the profile's latency would only make the user wait.

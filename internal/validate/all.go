@@ -24,6 +24,7 @@ func All() []Check {
 		{"C4", "nothing of a fenced attempt or leader takes effect", func(c *Case) Judge {
 			return &fencing{c: c, trigger: map[uint64]uint64{}, downs: map[string][]down{}}
 		}},
+		{"C5", "savepoints end once, are their own and untouched; the job stops and starts as planned", func(c *Case) Judge { return newSavepoints(c) }},
 		{"F1", "no dangling reference", func(c *Case) Judge { return &dangling{c: c, trace: newTrace(), lives: newLives()} }},
 		{"F2", "no orphan after grace", func(c *Case) Judge { return &orphans{c: c, trace: newTrace()} }},
 		{"F4", "objects are immutable", func(*Case) Judge { return &immutable{newTrace()} }},

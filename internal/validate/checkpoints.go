@@ -111,6 +111,7 @@ type restorable struct {
 	c         *Case
 	completed []uint64
 	subsumed  map[uint64]bool
+	lived     int // of completed, up to the last stop with a savepoint, which retains none
 }
 
 func (j *restorable) Observe(e *history.Event) {
@@ -119,6 +120,10 @@ func (j *restorable) Observe(e *history.Event) {
 		j.completed = append(j.completed, e.Checkpoint)
 	case history.CheckpointSubsumed:
 		j.subsumed[e.Checkpoint] = true
+	case history.JobStopped:
+		if e.Checkpoint != 0 {
+			j.lived = len(j.completed)
+		}
 	}
 }
 
@@ -147,7 +152,7 @@ func (j *restorable) Finish() Verdict {
 			f.add(0, "checkpoint %d completed, was never subsumed, and was not found in the store", id)
 		}
 	}
-	if want := min(j.c.Plan.Job.Checkpoint.Retain, len(j.completed)); retained != want {
+	if want := min(j.c.Plan.Job.Checkpoint.Retain, len(j.completed)-j.lived); retained != want {
 		f.add(0, "%d checkpoints are retained at the end, want %d", retained, want)
 	}
 	return f.verdict("all %d retained checkpoints can be restored", retained)
@@ -178,9 +183,9 @@ func (j *fencing) Observe(e *history.Event) {
 			j.f.add(e.N, "attempt %d was started after attempt %d", e.Attempt, j.attempt)
 		}
 		j.attempt = e.Attempt
-	case history.AttemptFailed:
+	case history.AttemptFailed, history.JobStopped:
 		j.over = max(j.over, e.Attempt)
-	case history.CheckpointTriggered:
+	case history.CheckpointTriggered, history.SavepointTriggered:
 		j.trigger[e.Checkpoint] = e.Attempt
 	case history.CheckpointAckTaken:
 		j.taken++
@@ -191,7 +196,7 @@ func (j *fencing) Observe(e *history.Event) {
 		case e.Attempt <= j.over:
 			j.f.add(e.N, "the coordinator took %s's acknowledgement of checkpoint %d from attempt %d after that had failed", e.Actor, e.Checkpoint, e.Attempt)
 		}
-	case history.CheckpointCompleted:
+	case history.CheckpointCompleted, history.SavepointCompleted:
 		if a, known := j.trigger[e.Checkpoint]; known && a < j.attempt {
 			j.f.add(e.N, "checkpoint %d of attempt %d completed after attempt %d had begun", e.Checkpoint, a, j.attempt)
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"statebench.dev/bench/internal/history"
+	"statebench.dev/bench/internal/plan"
 	"statebench.dev/bench/internal/results"
 )
 
@@ -17,6 +18,9 @@ type numbers struct {
 	skipped   int
 	order     []uint64 // of triggers
 	added     map[uint64]bytesAdded
+	lives     []plan.Backend  // of the job, one after the other
+	life      int             // the one that runs
+	logs      map[uint64]bool // checkpoints that were triggered with the changelog on
 	recoveries
 	f findings
 }
@@ -32,7 +36,8 @@ type bytesAdded struct {
 const framing = 64 << 10
 
 func newNumbers(c *Case) *numbers {
-	j := &numbers{c: c, triggered: map[uint64]*history.Event{}, ended: map[uint64]*history.Event{}, added: map[uint64]bytesAdded{}}
+	j := &numbers{c: c, triggered: map[uint64]*history.Event{}, ended: map[uint64]*history.Event{}, added: map[uint64]bytesAdded{},
+		lives: c.Plan.Lives(), logs: map[uint64]bool{}}
 	sizes, all := map[string]int64{}, int64(0)
 	for _, r := range c.Refs {
 		var b bytesAdded
@@ -63,6 +68,9 @@ func (j *numbers) Observe(e *history.Event) {
 		c := *e // within the case: a copy of every event would be most of what this check costs
 		j.triggered[e.Checkpoint] = &c
 		j.order = append(j.order, e.Checkpoint)
+		j.logs[e.Checkpoint] = j.lives[min(j.life, len(j.lives)-1)].Changelog.Enabled
+	case history.JobStarted:
+		j.life++
 	case history.CheckpointCompleted, history.CheckpointAborted:
 		c := *e
 		j.ended[e.Checkpoint] = &c
@@ -142,7 +150,7 @@ func (j *numbers) completed(id uint64, row results.CheckpointRow, sizes bool) {
 	if !sizes {
 		return
 	}
-	if !j.c.Plan.Backend.Changelog.Enabled {
+	if !j.logs[id] {
 		if s.Checkpointed != b.base {
 			j.f.add(e.N, "checkpoint %d reports %d bytes checkpointed, the objects it added have %d", id, s.Checkpointed, b.base)
 		}

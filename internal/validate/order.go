@@ -62,9 +62,9 @@ func (j *replay) Observe(e *history.Event) {
 	case history.AttemptStarted:
 		j.restored[e.Attempt], j.events[e.Attempt] = e.Checkpoint, e.N
 		j.started[e.Attempt] = map[int]int64{}
-	case history.CheckpointTriggered:
+	case history.CheckpointTriggered, history.SavepointTriggered:
 		j.triggered[e.Checkpoint] = e.Attempt
-	case history.CheckpointCompleted:
+	case history.CheckpointCompleted, history.SavepointCompleted:
 		j.positions[e.Checkpoint] = append([]int64(nil), e.Positions...)
 		j.running[j.triggered[e.Checkpoint]] = true
 	case history.SourceStarted:
@@ -106,7 +106,7 @@ func (j *replay) Finish() Verdict {
 	return j.f.verdict("%d restored attempts of %d began at the positions of their checkpoint", n, len(j.started))
 }
 
-// ids is C1: checkpoint ids grow and are never used again.
+// ids is C1: ids of checkpoints and savepoints, which share one sequence, grow and are never used again.
 type ids struct {
 	last uint64
 	n    int
@@ -114,7 +114,7 @@ type ids struct {
 }
 
 func (j *ids) Observe(e *history.Event) {
-	if e.Kind != history.CheckpointTriggered {
+	if e.Kind != history.CheckpointTriggered && e.Kind != history.SavepointTriggered {
 		return
 	}
 	j.n++

@@ -9,7 +9,7 @@ import (
 	"statebench.dev/bench/internal/results"
 )
 
-// recoveries is the part of M1 that is about recoveries.csv: a row for each failed attempt, with what followed it.
+// recoveries is the part of M1 that is about recoveries.csv: a row for each failed attempt and each start of a stopped job, with what followed it.
 type recoveries struct {
 	list  []recovered
 	phase string
@@ -29,7 +29,7 @@ func (r *recoveries) observe(e *history.Event) {
 	switch e.Kind {
 	case history.PhaseBegin:
 		r.phase = e.Phase
-	case history.AttemptFailed:
+	case history.AttemptFailed, history.JobStarted:
 		r.list = append(r.list, recovered{failed: *e, phase: r.phase})
 	case history.AttemptStarted, history.RestoreBegin, history.RestoreLoaded, history.RestoreReplayed:
 		if len(r.list) > 0 {
@@ -57,7 +57,7 @@ func (r *recovered) follow(e *history.Event) {
 
 func (r *recoveries) finish(c *Case, f *findings) {
 	if len(c.recoveries) != len(r.list) {
-		f.add(0, "%s has %d rows, the history has %d failed attempts", results.RecoveriesFile, len(c.recoveries), len(r.list))
+		f.add(0, "%s has %d rows, the history has %d failed attempts and starts", results.RecoveriesFile, len(c.recoveries), len(r.list))
 		return
 	}
 	for i := range r.list {

@@ -23,6 +23,9 @@ func (j *finalState) Finish() Verdict {
 		return Verdict{Verdict: results.Fail, Summary: j.c.truth.err.Error()}
 	}
 	r := j.c.Restores[len(j.c.Restores)-1]
+	for i := len(j.c.Restores) - 1; r.Savepoint && i >= 0; i-- { // one may have been taken after the last checkpoint
+		r = j.c.Restores[i]
+	}
 	if !r.OK {
 		return inconclusive("the final checkpoint %d could not be restored: %s", r.Checkpoint, r.Error)
 	}
@@ -75,7 +78,7 @@ type restored struct {
 }
 
 func (j *restoredState) Observe(e *history.Event) {
-	if e.Kind == history.CheckpointCompleted {
+	if e.Kind == history.CheckpointCompleted || e.Kind == history.SavepointCompleted {
 		j.completed[e.Checkpoint] = append([]int64(nil), e.Positions...)
 	}
 	if e.Kind == history.RestoreDone && e.Checkpoint > 0 && len(e.Digests) > 0 {
@@ -110,7 +113,7 @@ func (j *restoredState) Finish() Verdict {
 	if f.count == 0 && (groups == 0 || j.c.Complete && audited == 0) {
 		return inconclusive("no restored state was looked at, or none of a retained checkpoint")
 	}
-	return f.verdict("%d groups of state equal the model: %d subtask restores in the run, %d retained checkpoints", groups, len(j.restores), audited)
+	return f.verdict("%d groups of state equal the model: %d subtask restores in the run, %d retained checkpoints and savepoints", groups, len(j.restores), audited)
 }
 
 // ownership is S5: in every attempt the key-group ranges of each keyed operator are disjoint and complete, and each subtask

@@ -17,10 +17,12 @@ import (
 // order of their positions.
 type truth struct {
 	model     workloads.Model
-	limit     int64              // no run of the plan reads more records
-	emitted   []int64            // by partition: how far the sources came
-	positions map[uint64][]int64 // of completed checkpoints
-	absurd    map[uint64]error   // checkpoints at positions that no source had reached
+	fresh     func() workloads.Model // at the beginning of the source
+	savepoint map[uint64]bool        // a restart may have gone back behind one, so each has a model of its own
+	limit     int64                  // no run of the plan reads more records
+	emitted   []int64                // by partition: how far the sources came
+	positions map[uint64][]int64     // of completed checkpoints
+	absurd    map[uint64]error       // checkpoints at positions that no source had reached
 	wanted    map[uint64]bool
 	states    map[uint64]map[stateID]canon.Digest
 	output    map[outputID]canon.Digest // at the final positions
@@ -38,8 +40,8 @@ type outputID struct {
 	group     keygroup.ID
 }
 
-func newTruth(model workloads.Model, p *plan.Plan) *truth {
-	return &truth{model: model, limit: mostRecords(p), positions: map[uint64][]int64{}, absurd: map[uint64]error{}, wanted: map[uint64]bool{}}
+func newTruth(fresh func() workloads.Model, p *plan.Plan) *truth {
+	return &truth{model: fresh(), fresh: fresh, savepoint: map[uint64]bool{}, limit: mostRecords(p), positions: map[uint64][]int64{}, absurd: map[uint64]error{}, wanted: map[uint64]bool{}}
 }
 
 // unpaced is more records a second than any source without a schedule gives.
@@ -68,6 +70,9 @@ func (t *truth) observe(e *history.Event) {
 	case history.SourceRange:
 		t.reach(e)
 	case history.CheckpointCompleted:
+		t.place(e.Checkpoint, append([]int64(nil), e.Positions...))
+	case history.SavepointCompleted:
+		t.savepoint[e.Checkpoint] = true
 		t.place(e.Checkpoint, append([]int64(nil), e.Positions...))
 	case history.RestoreDone:
 		if len(e.Digests) > 0 && e.Checkpoint > 0 {
@@ -114,6 +119,7 @@ func (t *truth) want(id uint64) { t.wanted[id] = true }
 func (t *truth) compute(c *Case) {
 	for _, r := range c.Restores {
 		t.want(r.Checkpoint)
+		t.savepoint[r.Checkpoint] = t.savepoint[r.Checkpoint] || r.Savepoint
 		if _, known := t.positions[r.Checkpoint]; !known && len(r.Positions) > 0 {
 			t.place(r.Checkpoint, r.Positions)
 		}
@@ -127,8 +133,15 @@ func (t *truth) compute(c *Case) {
 	sort.Slice(ids, func(i, j int) bool { return ids[i] < ids[j] })
 	t.states = map[uint64]map[stateID]canon.Digest{}
 	for _, id := range ids {
-		err := t.absurd[id]
-		if err == nil {
+		model, err := t.model, t.absurd[id]
+		switch {
+		case err != nil:
+		case t.savepoint[id]:
+			model = t.fresh()
+			if err = t.possible(t.positions[id]); err == nil {
+				err = model.Advance(t.positions[id])
+			}
+		default:
 			err = t.advance(t.positions[id])
 		}
 		if err != nil {
@@ -136,7 +149,7 @@ func (t *truth) compute(c *Case) {
 			return
 		}
 		digests := map[stateID]canon.Digest{}
-		t.model.Groups(func(operator, state string, group keygroup.ID, d canon.Digest) {
+		model.Groups(func(operator, state string, group keygroup.ID, d canon.Digest) {
 			if d.Count > 0 {
 				digests[stateID{operator, state, group}] = d
 			}
@@ -159,14 +172,22 @@ func (t *truth) advance(to []int64) error {
 			return fmt.Errorf("source partition %d goes back from %d to %d", i, p, to[i])
 		}
 	}
+	if err := t.possible(to); err != nil {
+		return err
+	}
+	t.final = to
+	return t.model.Advance(to)
+}
+
+// possible tells whether the run can have come to the positions at all.
+func (t *truth) possible(to []int64) error {
 	left := t.limit
 	for i, p := range to {
 		if left -= p; p < 0 || left < 0 {
 			return fmt.Errorf("position %d of source partition %d is more than the plan's %d records allow", p, i, t.limit)
 		}
 	}
-	t.final = to
-	return t.model.Advance(to)
+	return nil
 }
 
 // compare lists how the digests of one checkpoint's groups differ from the model. got holds the groups that were looked at.

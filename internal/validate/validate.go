@@ -78,7 +78,7 @@ func Run(dir results.RunDir, o Options) ([]Verdict, error) {
 		return nil, fmt.Errorf("%w: the plan of run %s cannot be carried out: %w", results.ErrDamaged, dir.Name(), err)
 	}
 	checks := pick(o.Checks, c.Plan.Verify.Checks)
-	c.truth = newTruth(w.Model(), &c.Plan)
+	c.truth = newTruth(w.Model, &c.Plan)
 	judges := make([]Judge, len(checks))
 	for i, k := range checks {
 		judges[i] = k.New(c)
