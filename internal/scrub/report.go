@@ -55,6 +55,8 @@ type CheckpointLine struct {
 	Delta       int64     `json:"delta"`
 	// Problem says why it cannot be read; empty: it can.
 	Problem string `json:"problem,omitempty"`
+	// Restored tells that Restore could restore it.
+	Restored bool `json:"restored,omitempty"`
 	// Removed tells that the user removed this savepoint.
 	Removed bool `json:"removed,omitempty"`
 }
