@@ -13,7 +13,7 @@ package lsm
 import (
 	"context"
 	"fmt"
-	"os"
+	"io"
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -94,11 +94,11 @@ func (f factory) ForWorker(ctx context.Context, e backend.WorkerEnv) (backend.Ba
 	if e.World.Simulated() || f.o.MemoryFiles {
 		b.fs, b.dir = vfs.NewMem(), "lsm"
 	} else {
-		dir, err := makeFolder(f.o, e)
+		dir, lock, err := makeFolder(f.o, e)
 		if err != nil {
 			return nil, fmt.Errorf("folder of the lsm backend of %s: %w", e.Worker, err)
 		}
-		b.fs, b.dir = unsynced{vfs.Default}, dir
+		b.fs, b.dir, b.lock = unsynced{vfs.Default}, dir, lock
 	}
 	b.cache = pebble.NewCache(f.o.CacheBytes)
 	started := world.NewLatch(e.World)
@@ -115,19 +115,6 @@ func (f factory) ForWorker(ctx context.Context, e backend.WorkerEnv) (backend.Ba
 	return b, nil
 }
 
-func makeFolder(o Options, e backend.WorkerEnv) (string, error) {
-	at := e.Folder
-	if at == "" {
-		at = o.Folder
-	}
-	if at != "" {
-		if err := os.MkdirAll(at, 0o755); err != nil {
-			return "", err
-		}
-	}
-	return os.MkdirTemp(at, fmt.Sprintf("lsm-%s-%d-", e.Worker, e.Attempt))
-}
-
 // ignoreCancel drops the error of a wait that ended since its context did.
 func ignoreCancel(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
@@ -142,6 +129,7 @@ type Backend struct {
 	e      backend.WorkerEnv
 	fs     vfs.FS
 	dir    string
+	lock   io.Closer // of the folder; nil for files in memory
 	cache  *pebble.Cache
 	finish *world.Latch
 
@@ -214,6 +202,9 @@ func (b *Backend) release() {
 	if b.refs.Add(-1) == 0 {
 		b.cache.Unref()
 		_ = b.fs.RemoveAll(b.dir) // what is left is temporary by its place
+		if b.lock != nil {
+			_ = b.lock.Close()
+		}
 	}
 }
 
