@@ -50,6 +50,8 @@ func mutants() []mutant {
 			// the last materialization lies before the last checkpoints: they share the base and the older log
 			p.Backend.Changelog.Materialize = seconds(600)
 		}},
+		{"drop-broadcast", []string{"S1", "S2"}, joins},
+		{"first-watermark", []string{"S2"}, joins},
 		{"replay-twice", []string{"O2", "S2"}, func(p *plan.Plan) {
 			p.Faults = []plan.Fault{{ID: "fault-1", Kind: "task-error", Phase: "chaos", Where: "subtask/any", At: after(4)}}
 		}},
@@ -61,6 +63,12 @@ func mutants() []mutant {
 			}
 		}},
 	}
+}
+
+// joins makes a plan one over a join with a rule that changes often.
+func joins(p *plan.Plan) {
+	p.Workload.Name = "enrich"
+	p.Workload.Options = json.RawMessage(`{"partitions":4,"keys":{"count":200},"rules":{"count":2,"share":"40%"},"disorder":"20ms"}`)
 }
 
 func seconds(n float64) plan.Duration { return plan.Duration(n * float64(time.Second)) }
