@@ -147,6 +147,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 		return c.Help()
 	}})
 	root.AddCommand(newRun(stdout, stderr), newPlan(stdout), newCheck(stdout), newReport(stdout), newList(stdout), newDescribe(stdout), newCalibrate(stdout, stderr), newReplay(stdout, stderr), newSchema(stdout), newCompletion(stdout), newVersion(stdout), newEnv(stdout, stderr), newDoctor(stdout), newEmbedded(), newGuard())
+	root.AddCommand(newScrub(stdout, stderr), newInspect(stdout))
 	complete(root)
 	return root
 }

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"statebench.dev/bench/backend/store"
+	"statebench.dev/bench/backend/store/provision"
+	"statebench.dev/bench/internal/catalog"
+	"statebench.dev/bench/internal/registry"
+	"statebench.dev/bench/internal/scrub"
+	"statebench.dev/bench/internal/world"
+
+	"github.com/spf13/cobra"
+)
+
+// stored is a store that outlived its runs, as scrub and inspect open it.
+type stored struct {
+	spec   string
+	prefix string
+}
+
+func (s *stored) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&s.prefix, "prefix", "", "only the run under `PREFIX`, where the store holds several")
+}
+
+// storedRun is one run of a store.
+type storedRun struct {
+	prefix string
+	store.Bucket
+}
+
+// check refuses what is no store that can hold anything.
+func (s *stored) check(cmd *cobra.Command, args []string, most int) error {
+	if len(args) < 1 || len(args) > most {
+		return usage("`bench %s` takes a store, dir:PATH or s3://BUCKET/PREFIX?endpoint=URL, got %s; for example: bench %s dir:objects", cmd.Name(), plural(len(args), "argument"), cmd.Name())
+	}
+	s.spec = args[0]
+	kind, rest, _ := strings.Cut(s.spec, ":")
+	if kind != provision.KindDir && kind != provision.KindS3 {
+		return usage("store %q: only what outlives a run can be looked at: dir:PATH or s3://BUCKET/PREFIX?endpoint=URL", s.spec)
+	}
+	if err := provision.Check(world.NewReal(0), s.spec); err != nil {
+		return usage("%v", err)
+	}
+	if kind == provision.KindS3 {
+		return nil
+	}
+	// Opening a folder as a store makes it one, which somebody who looks does not want.
+	if info, err := os.Stat(filepath.Join(rest, "objects")); err != nil || !info.IsDir() {
+		return usage("dir:%s: it is no store, it has no folder %q; name the folder that `bench run --store` was given", rest, "objects")
+	}
+	return nil
+}
+
+// with opens the store and calls f in a world, with the runs that lie in it.
+func (s *stored) with(ctx context.Context, f func(ctx context.Context, w world.World, runs []storedRun) error) error {
+	w := world.NewReal(uint64(time.Now().UnixNano()))
+	return w.Run(func(inner context.Context) error {
+		inner, cancel := w.WithCancel(inner)
+		defer cancel(nil)
+		defer context.AfterFunc(ctx, func() { cancel(ctx.Err()) })()
+		raw, _, err := deps().Provision(inner, w, s.spec)
+		if err != nil {
+			return &exitError{exitEnvironment, err}
+		}
+		b := store.WithRetry(raw, store.DefaultRetryPolicy(), w)
+		runs, err := s.runs(inner, b)
+		if err == nil {
+			err = f(inner, w, runs)
+		}
+		return errors.Join(storeFailed(ctx, err), b.Close())
+	})
+}
+
+// runs finds the runs, or the one that was asked for.
+func (s *stored) runs(ctx context.Context, b store.Bucket) ([]storedRun, error) {
+	if s.prefix != "" {
+		prefix := strings.TrimSuffix(s.prefix, "/") + "/"
+		return []storedRun{{prefix, store.WithPrefix(b, prefix)}}, nil
+	}
+	prefixes, err := scrub.Prefixes(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	if len(prefixes) == 0 {
+		return nil, s.nothing("")
+	}
+	var runs []storedRun
+	for _, p := range prefixes {
+		runs = append(runs, storedRun{p, store.WithPrefix(b, p)})
+	}
+	return runs, nil
+}
+
+// only is the one run of a store.
+func (s *stored) only(runs []storedRun) (storedRun, error) {
+	if len(runs) == 1 {
+		return runs[0], nil
+	}
+	var names []string
+	for _, r := range runs {
+		names = append(names, r.prefix)
+	}
+	return storedRun{}, usage("%s holds %s: name one with --prefix: %s", s.spec, plural(len(runs), "run"), strings.Join(names, ", "))
+}
+
+// nothing says that there is no run.
+func (s *stored) nothing(prefix string) error {
+	if prefix != "" {
+		prefix = " under " + prefix
+	}
+	return usage("%s%s holds no checkpoints: no run left its marker or a coordinator log there; `bench run --keep-objects` leaves them", s.spec, prefix)
+}
+
+// storeFailed gives an error of the store its exit code.
+func storeFailed(ctx context.Context, err error) error {
+	var coded *exitError
+	switch {
+	case err == nil || errors.As(err, &coded):
+		return err
+	case ctx.Err() != nil:
+		return &exitError{exitInterrupted, errors.New("interrupted")}
+	case errors.Is(err, scrub.ErrUnknown), errors.Is(err, scrub.ErrState):
+		return usage("%v", err)
+	case errors.Is(err, store.ErrCorrupt), errors.Is(err, store.ErrNotExist):
+		return &exitError{exitDamaged, err}
+	}
+	return &exitError{exitEnvironment, err}
+}
+
+// stateOptions open state with the backends of this program, and their files in a folder that the caller removes.
+func stateOptions(folder string) scrub.StateOptions {
+	return scrub.StateOptions{Factories: catalog.Reader, Folder: folder}
+}
+
+// age is how long ago something was, for tables.
+func age(now, then time.Time) string {
+	if then.IsZero() {
+		return "-"
+	}
+	d := now.Sub(then)
+	switch {
+	case d < 0:
+		return "0s"
+	case d < time.Minute:
+		return d.Round(time.Second).String()
+	case d < 48*time.Hour:
+		return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
+	}
+	return fmt.Sprintf("%dd", int(d.Hours()/24))
+}
+
+// bytesText is a size in a unit with three digits or so.
+func bytesText(n int64) string {
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
+	v, u := float64(n), 0
+	for v >= 1000 && u < len(units)-1 {
+		v, u = v/1024, u+1
+	}
+	if u == 0 {
+		return registry.Bytes(n).String()
+	}
+	return fmt.Sprintf("%.3g%s", v, units[u])
+}
