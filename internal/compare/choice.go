@@ -1,6 +1,10 @@
 package compare
 
-import "slices"
+import (
+	"slices"
+
+	"statebench.dev/bench/internal/plan"
+)
 
 // groups are the questions that decide when nobody says which do, each with the metrics that can answer it, best first.
 // Lateness counts from the moment a checkpoint was due, so that a slow variant does not look better for triggering fewer.
@@ -37,14 +41,17 @@ func (c *Comparison) pick(groups [][]key) (keys []key) {
 	return keys
 }
 
-// counted are the figures that must be equal in each phase that is measured in records.
-func counted(list []phase) (keys []key) {
-	for _, p := range list {
-		if p.records > 0 {
-			keys = append(keys, key{p.name, "records"})
+// wholeRun stands for all phases of a run together, where a phase would be named.
+const wholeRun = "whole run"
+
+// counted are the figures that must be equal: the records of the run, where each phase is measured in them.
+func counted(p *plan.Plan) (keys []key) {
+	for _, ph := range p.Phases {
+		if ph.For > 0 || len(ph.Steps) > 0 {
+			return nil
 		}
 	}
-	return keys
+	return []key{{wholeRun, "records"}}
 }
 
 // advisory is a choice of what to show of each phase.

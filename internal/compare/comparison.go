@@ -176,7 +176,7 @@ func (c *Comparison) judge(list []phase, o Options) error {
 	if err != nil {
 		return err
 	}
-	exact := counted(list)
+	exact := counted(c.A.plan())
 	candidates := slices.Concat(groups(list)...)
 	for _, r := range c.counting() {
 		if err := r.measure(slices.Concat(primary, candidates, shown, exact)); err != nil {
@@ -220,6 +220,9 @@ func (c *Comparison) add(k key, primary bool, o Options) {
 	}
 	row := Row{Phase: k.phase, Metric: m, Primary: primary}
 	rule := DefaultRule(m, o.Floor, o.Level)
+	if k.phase == wholeRun {
+		rule.Class, rule.Floor = Exact, 0
+	}
 	missing, why := 0, ""
 	take := func(r *Run) (float64, bool) {
 		f := r.figures[k]
@@ -290,27 +293,24 @@ func (c *Comparison) settle() {
 	if tested > mostPrimary {
 		c.Warnings = append(c.Warnings, fmt.Sprintf("%d primary metrics are tested: each one makes the others harder to prove, %d should do", tested, mostPrimary))
 	}
+	unequal := c.unequal()
 	for i := range c.Rows {
 		r := &c.Rows[i]
-		switch why := c.unsteady(r.Phase); {
+		why := c.unsteady(r.Phase)
+		switch {
 		case c.Void != "":
 			r.Block(c.Void)
-		case r.rule.Class != Exact && c.unequal(r.Phase) != "":
-			r.Block(c.unequal(r.Phase))
+		case r.rule.Class != Exact && unequal:
+			r.Block("the variants did not do the same work")
 		case why != "" && r.rule.Class == Noisy && r.Metric.Timed():
 			r.Block(why)
 		}
 	}
 }
 
-// unequal says so when the variants did not do the same in a phase.
-func (c *Comparison) unequal(phase string) string {
-	for i := range c.Rows {
-		if r := &c.Rows[i]; r.Phase == phase && r.rule.Class == Exact && r.Metric.Name == "records" && r.Verdict != Equivalent && r.Pairs > 0 {
-			return "the variants did not do the same work in this phase"
-		}
-	}
-	return ""
+// unequal tells whether something differs that must not.
+func (c *Comparison) unequal() bool {
+	return slices.ContainsFunc(c.Rows, func(r Row) bool { return r.rule.Class == Exact && r.Pairs > 0 && r.Verdict != Equivalent })
 }
 
 // unsteady says so when more than half of the runs of a variant drift in a phase.

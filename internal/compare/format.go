@@ -10,14 +10,27 @@ import (
 )
 
 // percent writes a share: 7.3 %.
-func percent(share float64) string { return short(100*share) + " %" }
-
-// signed is percent with its sign.
-func signed(share float64) string {
-	if share >= 0 {
-		return "+" + percent(share)
+func percent(share float64) string {
+	v := 100 * share
+	if a := math.Abs(v); a >= 99.95 || v == math.Trunc(v) && a < 1e6 {
+		return strconv.FormatFloat(v, 'f', 0, 64) + " %"
 	}
-	return "−" + percent(-share)
+	return strconv.FormatFloat(v, 'f', 1, 64) + " %"
+}
+
+// signed is a change: its sign, and a digit behind the point below 100 %.
+func signed(share float64) string {
+	v, sign := 100*math.Abs(share), "+"
+	switch {
+	case v < 0.05:
+		return "0.0 %"
+	case share < 0:
+		sign = "−"
+	}
+	if v >= 99.95 {
+		return sign + short(v) + " %"
+	}
+	return sign + strconv.FormatFloat(v, 'f', 1, 64) + " %"
 }
 
 // short keeps three digits, and all before the point.

@@ -43,6 +43,8 @@ type Judgement struct {
 	spread float64
 	floor  float64 // on the scale of shift
 	tested bool
+	shut   bool    // blocked: numbers no longer change the verdict
+	family int     // tests that hold together with this one, itself included; 0: it stands alone
 	limit  float64 // of Adjusted; 0: what the level leaves
 }
 
@@ -262,7 +264,7 @@ func (j *Judgement) test(d []float64, run func(level float64) (shift, plain stat
 
 // finish derives the verdict and what could have been found from the test and the adjusted probability.
 func (j *Judgement) finish() {
-	if !j.tested {
+	if !j.tested || j.shut {
 		return
 	}
 	n := j.Pairs
@@ -283,13 +285,16 @@ func (j *Judgement) finish() {
 		return
 	case inside:
 		j.Verdict = Equivalent
+		if math.Abs(estimate) > j.floor {
+			j.Reason = "less than the absolute floor"
+		}
 		return
 	}
 	j.Verdict = Inconclusive
 	target := j.floor - math.Abs(estimate) // room on the side of the floor
 	switch {
 	case beyond && j.shift.Excludes(0):
-		j.Reason, target = "no longer clear among as many metrics", math.Abs(estimate)
+		j.Reason, target = fmt.Sprintf("no longer clear among %d metrics", j.family), math.Abs(estimate)
 	case beyond:
 		j.Reason, target = "may be chance", math.Abs(estimate)
 	case j.shift.Excludes(0):
@@ -297,7 +302,11 @@ func (j *Judgement) finish() {
 	default:
 		j.Reason = "too much noise to tell"
 	}
-	if need := stats.PairsFor(target, j.spread, j.rule.Level); target > 0 && need < math.MaxInt32 {
+	level := 1 - (1-j.rule.Level)/float64(max(j.family, 1)) // what a family asks of its clearest member
+	if j.limit > 0 {
+		level = j.rule.Level
+	}
+	if need := stats.PairsFor(target, j.spread, level); target > 0 && need < math.MaxInt32 {
 		j.More = max(need-n, 1)
 	}
 }
@@ -305,12 +314,13 @@ func (j *Judgement) finish() {
 // Suspicious is the first look of a gate: something bad beyond the floor that would come by chance in less than one of
 // five cases. More pairs are then run before anything is decided.
 func (j *Judgement) Suspicious() bool {
-	return j.tested && j.P < 0.2 && math.Abs(j.shift.Estimate) > j.floor && j.direction(j.shift.Estimate) == Regression
+	return j.tested && !j.shut && j.P < 0.2 && math.Abs(j.shift.Estimate) > j.floor && j.direction(j.shift.Estimate) == Regression
 }
 
-// Block makes a judgement inconclusive for a reason that has nothing to do with its numbers, such as a variant that drifts.
+// Block makes a judgement inconclusive for good, for a reason that has nothing to do with its numbers, such as a variant
+// that drifts.
 func (j *Judgement) Block(reason string) {
-	j.Verdict, j.Reason, j.More, j.tested = Inconclusive, reason, 0, false
+	j.Verdict, j.Reason, j.More, j.shut = Inconclusive, reason, 0, true
 }
 
 // Holm settles the judgements of one family so that all its verdicts together are false regressions with no more than the
@@ -333,7 +343,7 @@ func adjust(family []*Judgement, by func(p []float64) []float64, limit float64) 
 		}
 	}
 	for i, adjusted := range by(p) {
-		tested[i].Adjusted, tested[i].limit = adjusted, limit
+		tested[i].Adjusted, tested[i].limit, tested[i].family = adjusted, limit, len(tested)
 		tested[i].finish()
 	}
 }

@@ -116,7 +116,7 @@ func TestFamilyNeedsMoreOfEach(t *testing.T) {
 	}
 	Holm(family)
 	for _, j := range family {
-		if j.Verdict != Inconclusive || !strings.Contains(j.Reason, "among as many metrics") || j.Adjusted <= j.P {
+		if j.Verdict != Inconclusive || !strings.Contains(j.Reason, "no longer clear among 4 metrics") || j.More != 1 || j.Adjusted <= j.P {
 			t.Errorf("%+v", j)
 		}
 	}

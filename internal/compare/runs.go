@@ -213,6 +213,14 @@ func (r *Run) measure(keys []key) error {
 		if err != nil {
 			return err
 		}
+		if k.phase == wholeRun {
+			var sum stats.Figure
+			for _, p := range d.Phases {
+				sum.Value, sum.N = sum.Value+float64(p.Records), sum.N+1
+			}
+			r.figures[k] = sum
+			continue
+		}
 		r.figures[k] = m.Figure(d, k.phase)
 	}
 	for _, p := range r.Plan.Phases {

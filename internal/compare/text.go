@@ -112,11 +112,14 @@ func (c *Comparison) tables() (list []table) {
 	for i := range c.Rows {
 		r := &c.Rows[i]
 		title := fmt.Sprintf("advisory, phase %s", oneLine(r.Phase))
+		if r.Phase == wholeRun {
+			title = wholeRun
+		}
 		if r.Primary {
 			title = fmt.Sprintf("primary · %s intervals · %s tested together · %s", percent(c.Level), plural(tested, "metric"), c.head())
 		}
 		if n := len(list); n == 0 || list[n-1].title != title {
-			list = append(list, table{title: title, columns: []string{"metric", oneLine(c.A.Name), oneLine(c.B.Name), "change", "interval", "p", "verdict", "shows from", "n", ""}})
+			list = append(list, table{title: title, columns: []string{"metric", oneLine(c.A.Name), oneLine(c.B.Name), "change", "interval", "adjusted p", "verdict", "shows from", "n", ""}})
 		}
 		t := &list[len(list)-1]
 		t.cells = append(t.cells, c.cells(r))
@@ -139,7 +142,7 @@ func (c *Comparison) cells(r *Row) []string {
 	if r.Bounded {
 		cells[4] = r.change(r.Low) + " to " + r.change(r.High)
 	}
-	if r.tested {
+	if r.tested && r.Bounded {
 		cells[5] = probability(r.Adjusted)
 	}
 	if r.Detectable > 0 && r.Bounded {
