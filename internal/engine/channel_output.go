@@ -53,27 +53,41 @@ const (
 	mutantFirstWatermark = "first-watermark" // the watermark of a second input is not waited for
 )
 
-// output is one edge's channels from one subtask. It is used by the subtask's loop only.
+// output is one edge's channels from one subtask; of a broadcast edge, one of its channels. It is used by the subtask's loop only.
 type output struct {
 	*producer
-	failpoints *failpoint.Set
-
 	max   int      // max parallelism
-	table []uint16 // key group -> place in chans; only for a hash edge
-	each  bool     // a broadcast edge: every channel gets every record
+	table []uint16 // key group -> place in chans; nil when there is one channel for all
 	chans []*channel
 	open  []*buffer // being filled, or nil
 	sent  []int64   // the watermark that each channel has been told
 	bytes int64     // sent so far
+
+	failpoints *failpoint.Set
+	copy       int // which one of a broadcast edge's it is
+}
+
+// newOutputs makes the outputs of an edge.
+func newOutputs(l *loop, exchange graph.Exchange, chans []*channel) []*output {
+	if exchange != graph.Broadcast {
+		return []*output{newOutput(l, exchange, chans)}
+	}
+	outs := make([]*output, len(chans))
+	for i := range chans {
+		outs[i] = newOutput(l, exchange, chans[i:i+1])
+		outs[i].copy = i
+	}
+	return outs
 }
 
 func newOutput(l *loop, exchange graph.Exchange, chans []*channel) *output {
-	maxParallelism := l.a.w.cfg.Settings.MaxParallelism
-	o := &output{producer: l.producer, failpoints: l.a.w.cfg.Failpoints, max: maxParallelism, each: exchange == graph.Broadcast, chans: chans, open: make([]*buffer, len(chans)), sent: make([]int64, len(chans))}
+	cfg := l.a.w.cfg
+	o := &output{producer: l.producer, max: cfg.Settings.MaxParallelism, chans: chans, open: make([]*buffer, len(chans)), sent: make([]int64, len(chans)),
+		failpoints: cfg.Failpoints}
 	if exchange == graph.Hash {
-		o.table = make([]uint16, maxParallelism)
+		o.table = make([]uint16, o.max)
 		for g := range o.table {
-			o.table[g] = uint16(keygroup.SubtaskOf(keygroup.ID(g), len(chans), maxParallelism))
+			o.table[g] = uint16(keygroup.SubtaskOf(keygroup.ID(g), len(chans), o.max))
 		}
 	}
 	for i, c := range chans {
@@ -83,28 +97,15 @@ func newOutput(l *loop, exchange graph.Exchange, chans []*channel) *output {
 	return o
 }
 
-// put copies r into the open buffer of its channel, or of every channel.
+// put copies r into the open buffer of its channel and sends it when it is full.
 func (o *output) put(r *graph.Record) error {
-	g := keygroup.Of(r.Hash, o.max)
-	switch {
-	case o.table != nil:
-		return o.putTo(int(o.table[g]), r, g)
-	case !o.each:
-		return o.putTo(0, r, g)
+	if o.failpoints.Mutant(mutantDropBroadcast) && o.copy > 0 && r.Index%5 == 0 {
+		return nil
 	}
-	for i := range o.chans {
-		if i > 0 && r.Index%5 == 0 && o.failpoints.Mutant(mutantDropBroadcast) {
-			continue
-		}
-		if err := o.putTo(i, r, g); err != nil {
-			return err
-		}
+	g, i := keygroup.Of(r.Hash, o.max), 0
+	if o.table != nil {
+		i = int(o.table[g])
 	}
-	return nil
-}
-
-// putTo copies r into the open buffer of channel i and sends it when it is full.
-func (o *output) putTo(i int, r *graph.Record, g keygroup.ID) error {
 	b := o.open[i]
 	if b == nil {
 		var err error

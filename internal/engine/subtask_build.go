@@ -119,7 +119,7 @@ func (l *loop) fanout(s *subtask) *fanout {
 		marking: markEvery(l.producer.every, l.a.d.Parallelism)}
 	for i, e := range l.a.w.cfg.Job.Edges {
 		if e.From == s.node.ID {
-			f.outs = append(f.outs, newOutput(l, e.Exchange, l.a.wiring.outputs(i, s.d.Index)))
+			f.outs = append(f.outs, newOutputs(l, e.Exchange, l.a.wiring.outputs(i, s.d.Index))...)
 		}
 	}
 	return f
