@@ -17,6 +17,7 @@ import (
 type tampering struct {
 	check string // that must tell
 	name  string
+	run   string // whose files; empty: on
 	// also are the checks that cannot help to tell too.
 	also []string
 	// do changes the files and returns what the evidence must name.
@@ -26,7 +27,7 @@ type tampering struct {
 // TestOneThingIsWrong tampers with one thing at a time: the check that it belongs to fails with evidence that names it, those
 // listed beside may, and nothing else does. H1 and H2 are inconclusive instead, since nothing is known of the system then.
 func TestOneThingIsWrong(t *testing.T) {
-	all := slices.Concat(assumptions(), states(), orders(), endings(), fences(), objects(), figures())
+	all := slices.Concat(assumptions(), states(), orders(), endings(), fences(), objects(), figures(), savepoints())
 	seen := map[string]int{}
 	for _, c := range all {
 		if seen[c.check]++; testing.Short() && seen[c.check] > 1 {
@@ -34,7 +35,7 @@ func TestOneThingIsWrong(t *testing.T) {
 		}
 		t.Run(c.check+" "+c.name, func(t *testing.T) {
 			t.Parallel()
-			f := copyOf(t, on)
+			f := copyOf(t, cmp.Or(c.run, on))
 			names := c.do(f)
 			verdicts, err := f.judge()
 			f.must(err)

@@ -90,6 +90,11 @@ var invocation = sync.OnceValues(func() (results.Dir, error) {
 		}
 		v.Plans = append(v.Plans, p)
 	}
+	p, err := lifelong()
+	if err != nil {
+		return "", err
+	}
+	v.Plans = append(v.Plans, p)
 	dir, m, err := run.Invoke(judgeIt(), v)
 	if err == nil && m.Exit != 0 {
 		err = fmt.Errorf("exit code %d: %+v", m.Exit, m)
@@ -316,7 +321,7 @@ func catalogIDs() (all []string) {
 }
 
 func TestGoodRunsPass(t *testing.T) {
-	for _, name := range []string{off, on} {
+	for _, name := range []string{off, on, lives} {
 		verdicts, err := copyOf(t, name).judge()
 		if err != nil {
 			t.Fatal(err)
