@@ -70,12 +70,11 @@ func (f *containerFlags) deps(stderr io.Writer) run.Deps {
 	return d
 }
 
-// prepare makes sure, before a run begins, that there is an engine and an image, if a plan needs them: building one takes
-// minutes, which belong to no run and which the user may interrupt.
-func (f *containerFlags) prepare(ctx context.Context, plans []plan.Plan, stderr io.Writer) error {
-	needed := false
+// take takes what the plans say of their container, which is the same in all of an invocation; a flag wins. It tells whether
+// there is one.
+func (f *containerFlags) take(plans []plan.Plan) (needed bool) {
 	for i := range plans {
-		s := plans[i].Store // the same in all plans of an invocation
+		s := plans[i].Store
 		if s.Kind != provision.KindMinIO {
 			continue
 		}
@@ -84,6 +83,13 @@ func (f *containerFlags) prepare(ctx context.Context, plans []plan.Plan, stderr 
 			f.source.Image = s.Image
 		}
 	}
+	return needed
+}
+
+// prepare makes sure, before a run begins, that there is an engine and an image, if a plan needs them: building one takes
+// minutes, which belong to no run and which the user may interrupt.
+func (f *containerFlags) prepare(ctx context.Context, plans []plan.Plan, stderr io.Writer) error {
+	needed := f.take(plans)
 	if err := f.check(); err != nil || !needed {
 		return err
 	}

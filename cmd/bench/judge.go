@@ -9,6 +9,7 @@ import (
 
 	"statebench.dev/bench/internal/catalog"
 	"statebench.dev/bench/internal/metrics"
+	"statebench.dev/bench/internal/plan"
 	"statebench.dev/bench/internal/results"
 	"statebench.dev/bench/internal/run"
 	"statebench.dev/bench/internal/scenario"
@@ -29,6 +30,9 @@ func newPlan(stdout io.Writer) *cobra.Command {
 				return err
 			}
 			if check {
+				if err := readable(p.plans); err != nil {
+					return usage("%v", err)
+				}
 				_, err = fmt.Fprintf(stdout, "%s is a valid scenario: %s\n", args[0], plural(len(p.plans), "run"))
 				return err
 			}
@@ -37,8 +41,22 @@ func newPlan(stdout io.Writer) *cobra.Command {
 		},
 	}
 	f.add(cmd)
-	cmd.Flags().BoolVar(&check, "check", false, "only check the file")
+	cmd.Flags().BoolVar(&check, "check", false, "only check the file, and what stands in the files that it reads")
 	return cmd
+}
+
+// readable reads the input files of plans, as a run would, and says what is wrong with what stands in them.
+func readable(plans []plan.Plan) error {
+	d := deps()
+	d.Open = func(in plan.Input) (io.ReadCloser, error) { return results.OpenInput("", in) }
+	for i := range plans {
+		if p := &plans[i]; len(p.Inputs) > 0 && p.Rep == 1 {
+			if _, err := run.OpenWorkload(d, p); err != nil {
+				return fmt.Errorf("%s: %w", p.Arm, err)
+			}
+		}
+	}
+	return nil
 }
 
 func newCheck(stdout io.Writer) *cobra.Command {
