@@ -58,11 +58,44 @@ func (k *keyed) tick() {
 		k.again()
 		return
 	}
-	upTo := k.log.Next()
-	if upTo <= k.cut && len(k.inherited) == 0 {
+	if k.log.Next() <= k.cut && len(k.inherited) == 0 {
 		k.again()
 		return
 	}
+	if p, ok := k.Keyed.(preparer); ok {
+		if work, done := p.Prepare(); work != nil {
+			k.loop.Async("prepare", work, func(err error) {
+				done()
+				k.prepared(err)
+			})
+			return
+		}
+	}
+	k.materialize()
+}
+
+// preparer is an optional ability of a nested backend: work ahead of a snapshot that need not be as of one moment. work runs
+// beside the loop and done in it, before the snapshot is taken; work is nil when there is nothing to do.
+type preparer interface {
+	Prepare() (work func(ctx context.Context) error, done func())
+}
+
+// prepared goes on with a materialization.
+func (k *keyed) prepared(err error) {
+	switch {
+	case k.ended.Load():
+	case err == nil:
+		k.materialize()
+	case k.ctx.Err() != nil:
+		k.again()
+	default:
+		k.failed(max(k.base.id, k.lastID)+1, err)
+	}
+}
+
+// materialize takes the snapshot in the loop.
+func (k *keyed) materialize() {
+	upTo := k.log.Next()
 	m := &materialization{id: max(k.base.id, k.lastID) + 1, upTo: upTo}
 	k.lastID = m.id
 	k.emit(k.ctx, history.Event{Kind: history.MaterializationBegin, Count: int64(m.id), To: int64(upTo)})
@@ -130,9 +163,14 @@ func (k *keyed) done(m *materialization, err error) {
 		k.again()
 		return
 	}
-	k.emit(k.ctx, history.Event{Kind: history.MaterializationFailed, Count: int64(m.id), Error: err.Error(), Injected: injected(err)})
+	k.failed(m.id, err)
+}
+
+// failed counts a failure of materialization id.
+func (k *keyed) failed(id uint64, err error) {
+	k.emit(k.ctx, history.Event{Kind: history.MaterializationFailed, Count: int64(id), Error: err.Error(), Injected: injected(err)})
 	if k.failures++; k.failures > k.b.o.Tolerated {
-		k.loop.Fail(fmt.Errorf("materialization %d of %s, failure %d in a row: %w", m.id, k.subtask, k.failures, err))
+		k.loop.Fail(fmt.Errorf("materialization %d of %s, failure %d in a row: %w", id, k.subtask, k.failures, err))
 		return
 	}
 	k.again()

@@ -24,6 +24,10 @@ const (
 	entryOverhead = 100
 )
 
+// l0Tables makes the database merge level 0 once it has half as many tables above each other, which is RocksDB's default of
+// 4: less would rewrite a small state at every other checkpoint.
+const l0Tables = 8
+
 // openDB makes an empty database.
 func (k *keyed) openDB(ctx context.Context) error {
 	if err := k.b.fs.MkdirAll(k.dir, 0o755); err != nil {
@@ -51,6 +55,8 @@ func (k *keyed) options() *pebble.Options {
 		EventListener: &pebble.EventListener{
 			BackgroundError: func(err error) { k.failure.put(err) },
 		},
+		L0CompactionThreshold:      l0Tables,
+		LBaseMaxBytes:              256 << 20,
 		CompactionConcurrencyRange: func() (int, int) { return 1, 2 },
 	}
 	for i := range o.TargetFileSizes {
@@ -110,6 +116,9 @@ func (f *failure) get() error {
 
 // write makes a change of about n bytes.
 func (k *keyed) write(n int, change func() error) error {
+	if err := k.settle(k.ctx); err != nil {
+		return err
+	}
 	k.lent.reset()
 	n += entryOverhead
 	if k.simulated && k.pending > 0 && k.pending+int64(n) > simFlush {

@@ -41,7 +41,8 @@ type keyed struct {
 
 	rows         *rows // current values of point states
 	tableOptions sstable.WriterOptions
-	spills       int // so far
+	spills       atomic.Uint64 // tables written by them so far
+	ahead        *ahead        // the spill that runs beside the loop, nil for none
 
 	states []state
 	// positions has for each key group a number greater than all positions of list elements ever used in it.

@@ -39,6 +39,7 @@ const (
 	rowGone                         // there is no such element
 	rowTouched                      // used since the last rebuild
 	rowUnknown                      // the tree knows, the table does not
+	rowFrozen                       // a spill reads its bytes
 )
 
 const (
@@ -105,17 +106,15 @@ func (t *rows) put(key, value []byte, gone, dirty bool) *row {
 	if gone {
 		r.flags |= rowGone
 	}
-	if dirty && r.flags&rowDirty == 0 {
-		r.flags |= rowDirty
-		t.dirty = append(t.dirty, uint32(n))
-		t.unsaved += int64(r.keyLen + r.valCap)
+	if dirty {
+		t.soil(uint32(n))
 	}
 	return r
 }
 
 // replace writes another value into r, in place if it fits.
 func (t *rows) replace(r *row, key, value []byte) {
-	if len(value) > int(r.valCap) {
+	if len(value) > int(r.valCap) || r.flags&rowFrozen != 0 {
 		t.dead += int64(r.keyLen + r.valCap)
 		if r.flags&rowDirty != 0 {
 			t.unsaved += int64(len(value)) - int64(r.valCap)
@@ -180,16 +179,8 @@ func (t *rows) forget(key []byte) {
 	}
 }
 
-// spilled says that the tree has all rows.
-func (t *rows) spilled() {
-	for _, n := range t.dirty {
-		t.entries[n].flags &^= rowDirty
-	}
-	t.dirty, t.unsaved = t.dirty[:0], 0
-}
-
 // rebuild makes room: the rows stay that were used since the last time, if they take no more than half of the limit; all do
-// if dead bytes are what filled the table. No row may be dirty. Chunks are not used again: what was read from them is lent.
+// if dead bytes are what filled the table. No row may be dirty or frozen. Chunks are not used again: what was read from them is lent.
 func (t *rows) rebuild() {
 	keep := rowTouched
 	if t.dead > t.limit/2 {
@@ -219,34 +210,81 @@ func (t *rows) rebuild() {
 	}
 }
 
-// sorted lists the dirty rows in order of their keys.
-func (t *rows) sorted() []uint32 {
-	type place struct {
-		first, second uint64 // the beginning of the key
-		row           uint32
-	}
-	places := make([]place, 0, len(t.dirty))
-	for _, n := range t.dirty {
-		if r := &t.entries[n]; r.flags&rowUnknown == 0 {
-			p := place{row: n}
-			p.first, p.second = beginning(t.key(r))
-			places = append(places, p)
-		}
-	}
-	slices.SortFunc(places, func(a, b place) int {
+// spilled is what a spill writes: rows as they were when it was taken. It may be read beside the loop.
+type spilled struct {
+	places []place
+	chunks [][]byte
+}
+
+// place is where a row lay.
+type place struct {
+	first, second uint64 // the beginning of the key
+	chunk, off    uint32
+	keyLen        uint32
+	valLen        uint32
+	row           uint32
+	gone          bool
+}
+
+func (s *spilled) key(p *place) []byte { return s.chunks[p.chunk][p.off : p.off+p.keyLen] }
+
+func (s *spilled) value(p *place) []byte { return s.chunks[p.chunk][p.off+p.keyLen:][:p.valLen] }
+
+// sort puts the rows in the order of their keys.
+func (s *spilled) sort() {
+	slices.SortFunc(s.places, func(a, b place) int {
 		switch {
 		case a.first != b.first:
 			return cmpUint(a.first, b.first)
 		case a.second != b.second:
 			return cmpUint(a.second, b.second)
 		}
-		return bytes.Compare(t.key(&t.entries[a.row]), t.key(&t.entries[b.row]))
+		return bytes.Compare(s.key(&a), s.key(&b))
 	})
-	order := make([]uint32, len(places))
-	for i, p := range places {
-		order[i] = p.row
+}
+
+// take makes the dirty rows those of a spill. Until release they are frozen: what replaces one is written elsewhere, and
+// makes it dirty again.
+func (t *rows) take() *spilled {
+	s := &spilled{places: make([]place, 0, len(t.dirty)), chunks: slices.Clone(t.chunks)}
+	for _, n := range t.dirty {
+		r := &t.entries[n]
+		r.flags &^= rowDirty
+		if r.flags&rowUnknown != 0 {
+			continue
+		}
+		r.flags |= rowFrozen
+		p := place{chunk: r.chunk, off: r.off, keyLen: r.keyLen, valLen: r.valLen, row: n, gone: r.flags&rowGone != 0}
+		p.first, p.second = beginning(t.key(r))
+		s.places = append(s.places, p)
 	}
-	return order
+	t.dirty, t.unsaved = t.dirty[:0], 0
+	return s
+}
+
+// release ends a spill. If it failed, its rows are dirty as before.
+func (t *rows) release(s *spilled, failed bool) {
+	for i := range s.places {
+		n := s.places[i].row
+		r := &t.entries[n]
+		if r.flags&rowFrozen == 0 {
+			continue // replaced since
+		}
+		r.flags &^= rowFrozen
+		if failed {
+			t.soil(n)
+		}
+	}
+}
+
+// soil makes row n dirty.
+func (t *rows) soil(n uint32) {
+	r := &t.entries[n]
+	if r.flags&rowDirty == 0 {
+		r.flags |= rowDirty
+		t.dirty = append(t.dirty, n)
+		t.unsaved += int64(r.keyLen + r.valCap)
+	}
 }
 
 // beginning is the first 16 bytes of b as numbers that compare like them.

@@ -64,12 +64,15 @@ func (k *keyed) setRow(g keygroup.ID, value []byte, gone bool) error {
 		return err
 	}
 	if len(k.key)+len(value) > rowMost {
+		if err := k.settle(k.ctx); err != nil {
+			return err
+		}
 		k.rows.forget(k.key)
 		return k.write(len(k.key)+len(value), func() error { return k.db.Set(k.key, value, pebble.NoSync) })
 	}
 	k.lent.reset()
 	k.rows.put(k.key, value, gone, true)
-	if k.rows.unsaved > k.dirtyLimit() {
+	if k.rows.unsaved > k.dirtyLimit() && (k.ahead == nil || k.ahead.done.Opened()) {
 		return k.flush(k.ctx)
 	}
 	return k.keepRows()
@@ -97,9 +100,9 @@ func (k *keyed) countRow(g keygroup.ID, value []byte, gone bool) error {
 	return nil
 }
 
-// keepRows keeps the rows within their limit.
+// keepRows keeps the rows within their limit. It waits for no spill: as long as one runs, there may be more.
 func (k *keyed) keepRows() error {
-	if !k.rows.full() {
+	if !k.rows.full() || k.ahead != nil && !k.ahead.done.Opened() {
 		return nil
 	}
 	if err := k.flush(k.ctx); err != nil {
@@ -112,6 +115,9 @@ func (k *keyed) keepRows() error {
 // spill writes the dirty rows into tables, in order of their keys, and makes these part of the tree. Going around the
 // memtable saves its search for the place of every key.
 func (k *keyed) spill(ctx context.Context) error {
+	if err := k.settle(ctx); err != nil {
+		return err
+	}
 	if len(k.rows.dirty) == 0 {
 		return nil
 	}
@@ -119,57 +125,67 @@ func (k *keyed) spill(ctx context.Context) error {
 	if err := k.flushMemtable(ctx); err != nil {
 		return err
 	}
-	dir := k.b.fs.PathJoin(k.dir, "spill")
-	if err := k.b.fs.MkdirAll(dir, 0o755); err != nil {
+	s := k.rows.take()
+	err := k.ingest(ctx, s)
+	k.rows.release(s, err != nil)
+	if err != nil {
 		return err
 	}
-	var paths []string
+	return k.flushed(ctx)
+}
+
+// ingest writes rows into tables and makes these part of the tree. It may run beside the loop.
+func (k *keyed) ingest(ctx context.Context, s *spilled) error {
+	paths, size, err := k.tablesOf(s)
+	if err == nil && len(paths) > 0 {
+		err = k.db.Ingest(ctx, paths)
+	}
+	if err != nil {
+		return fmt.Errorf("spill of %s: %w", k.subtask, err)
+	}
+	k.b.e.World.Compute(ctx, k.b.o.Costs.Flush+time.Duration(size)*k.b.o.Costs.FlushByte)
+	return nil
+}
+
+// tablesOf writes rows into tables of about the wanted size, and returns their paths and the bytes of keys and values.
+func (k *keyed) tablesOf(s *spilled) (paths []string, all int64, err error) {
+	s.sort()
+	dir := k.b.fs.PathJoin(k.dir, "spill")
+	if err := k.b.fs.MkdirAll(dir, 0o755); err != nil {
+		return nil, 0, err
+	}
 	var out *sstable.Writer
 	size := int64(0)
-	for _, n := range k.rows.sorted() {
-		r := &k.rows.entries[n]
+	for i := range s.places {
+		p := &s.places[i]
+		if out != nil && size >= k.b.o.FileBytes {
+			if err := out.Close(); err != nil {
+				return nil, 0, err
+			}
+			out = nil
+		}
 		if out == nil {
-			name := k.b.fs.PathJoin(dir, fmt.Sprintf("%d-%d.sst", k.spills, len(paths)))
+			name := k.b.fs.PathJoin(dir, fmt.Sprintf("%d.sst", k.spills.Add(1)))
 			f, err := k.b.fs.Create(name, vfs.WriteCategoryUnspecified)
 			if err != nil {
-				return err
+				return nil, 0, err
 			}
 			out = sstable.NewWriter(objstorageprovider.NewFileWritable(f), k.tableOptions)
 			paths, size = append(paths, name), 0
 		}
-		err := error(nil)
-		if r.flags&rowGone != 0 {
-			err = out.Delete(k.rows.key(r))
+		if p.gone {
+			err = out.Delete(s.key(p))
 		} else {
-			err = out.Set(k.rows.key(r), k.rows.value(r))
+			err = out.Set(s.key(p), s.value(p))
 		}
 		if err != nil {
-			return errors.Join(err, out.Close())
+			return nil, 0, errors.Join(err, out.Close())
 		}
-		if size += int64(r.keyLen + r.valLen); size >= k.b.o.FileBytes {
-			if err := out.Close(); err != nil {
-				return err
-			}
-			out = nil
-		}
+		size += int64(p.keyLen + p.valLen)
+		all += int64(p.keyLen + p.valLen)
 	}
 	if out != nil {
-		if err := out.Close(); err != nil {
-			return err
-		}
+		err = out.Close()
 	}
-	return k.ingest(ctx, paths)
-}
-
-// ingest makes tables that were written beside the database part of it.
-func (k *keyed) ingest(ctx context.Context, paths []string) error {
-	if len(paths) > 0 {
-		if err := k.db.Ingest(ctx, paths); err != nil {
-			return fmt.Errorf("spill of %s: %w", k.subtask, err)
-		}
-	}
-	k.spills++
-	k.pay(ctx, k.b.o.Costs.Flush+time.Duration(k.rows.unsaved)*k.b.o.Costs.FlushByte)
-	k.rows.spilled()
-	return k.flushed(ctx)
+	return paths, all, err
 }
