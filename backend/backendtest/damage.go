@@ -139,7 +139,7 @@ func damagedObjects(h *harness, form string, cut bool, stride int) (tried int) {
 }
 
 // offset is how an error says where an object is damaged.
-var offset = regexp.MustCompile(`offset \d+`) // read-only
+var offset = regexp.MustCompile(`offset \d+`) // read-only: a compiled constant
 
 // damagedBucket damages one byte of one object, or all from it on, in as many reads as times says.
 type damagedBucket struct {

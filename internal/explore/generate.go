@@ -272,7 +272,7 @@ func (g *generator) fault(kind string, at plan.Trigger) {
 		case 1:
 			f.For = seconds(2.5 + 0.5*g.r.Float64()) // longer than any restart delay
 		case 2: // in force until it is healed at the end
-			f.With, f.For = object("share", "20%"), 0
+			f.With, f.For = object("share", "10%"), 0
 		}
 	}
 	g.p.Faults = append(g.p.Faults, f)

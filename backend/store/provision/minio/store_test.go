@@ -64,7 +64,7 @@ func TestUploadsAreKnownAfterARestart(t *testing.T) {
 	if err := errors.Join(s.Kill(t.Context()), s.Start(t.Context())); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := b.Uploads(t.Context(), "base/"); err != nil || len(got) != 1 || got[0] != u {
+	if got, err := b.Uploads(t.Context(), "base/"); err != nil || len(got) != 1 || got[0].Key != u.Key || got[0].ID != u.ID {
 		t.Errorf("Uploads: %v, %v; want %v", got, err, u)
 	}
 	if err := b.AbortUpload(t.Context(), u); err != nil {
