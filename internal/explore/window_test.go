@@ -16,7 +16,7 @@ func TestRandomWindowPlansPass(t *testing.T) { mustPassOver(t, "window", 40) }
 
 // TestRandomJoinPlansPass does so with the join of events and broadcast rules: no subtask misses a rule, no event leaves before its rule
 // has come, nothing that is held back is lost or comes twice.
-func TestRandomJoinPlansPass(t *testing.T) { mustPassOver(t, "enrich", 40) }
+func TestRandomJoinPlansPass(t *testing.T) { mustPassOver(t, "enrich", 30) }
 
 // mustPassOver runs random plans over one workload. A plan in which one fault hides another (H1) says nothing; there are some more plans
 // than must pass.
