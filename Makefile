@@ -4,7 +4,7 @@ GO     ?= go
 TOOLS   = $(GO) tool -modfile=internal/tools/go.mod
 GOFILES = $$(find . -name '*.go' -not -path './.git/*')
 
-.PHONY: help build check fmt lint test race mutants bench ci clean
+.PHONY: help build check fmt lint test race mutants bench sample ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +38,12 @@ MUTANTS = $$(grep -rl --include='*_test.go' '^//go:build mutants' . | xargs -n1 
 
 bench: ## measure the hot paths; compare two outputs with benchstat
 	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+sample: build ## make docs/sample again: a run of side-by-side, some minutes, best on an idle machine
+	./bin/bench run scenarios/side-by-side.yaml
+	@set -e; from=$$(ls -d results/side-by-side/*/ | tail -1); cd docs/sample; rm -rf plots runs; \
+	for f in summary.md report.html bench.txt manifest.json scenario.resolved.yaml plots; do cp -r ../../$$from/$$f .; done; \
+	for r in ../../$$from/runs/*; do d=runs/$$(basename $$r); mkdir -p $$d; cp $$r/plan.json $$r/verdicts.json $$r/*.csv $$d; done
 
 ci: ## what the continuous integration runs
 	.ci/run

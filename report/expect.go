@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -101,6 +102,9 @@ func metricText(v float64, u metrics.Unit, sim bool) string {
 	case metrics.PerSec:
 		s = digits(v) + " ms/s"
 	default:
+		if v == math.Trunc(v) && math.Abs(v) < 1e15 {
+			return formatCount(int64(v))
+		}
 		return digits(v)
 	}
 	if sim {

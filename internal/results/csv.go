@@ -55,6 +55,10 @@ func CreateCSV[T any](path string) (*CSV[T], error) {
 	}
 	c := &CSV[T]{file: f, out: csv.NewWriter(f)}
 	c.err = c.out.Write(header[T]())
+	c.out.Flush()
+	if c.err == nil {
+		c.err = c.out.Error()
+	}
 	return c, nil
 }
 

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -34,8 +35,9 @@ const (
 	program      = 128 << 20 // without any state
 	elementExtra = 40        // key and bookkeeping of an element of state
 	logExtra     = 24        // and of a logged change
-	lsmCache     = 64 << 20  // block cache of a worker
-	lsmSubtask   = 128 << 20 // rows and memtables of a subtask
+	lsmCache     = 64 << 20  // block cache of a worker, where the plan does not say
+	lsmRows      = 64 << 20  // current values of a subtask
+	lsmMemtable  = 16 << 20  // a memtable, of which a subtask has two
 	runResults   = 64 << 20  // the files of a run
 )
 
@@ -86,12 +88,14 @@ func Preflight(plans []plan.Plan, m Machine) error {
 	return nil
 }
 
-// about is a size in whole mebibytes.
+// about is a size in whole mebibytes, or in a larger unit where ten of it are in it.
 func about(n int64) string {
-	if n >= 10<<30 {
-		return registry.Bytes(n >> 30 << 30).String()
+	for _, shift := range []int{40, 30} {
+		if n >= 10<<shift {
+			return fmt.Sprintf("%d%s", n>>shift, map[int]string{40: "TiB", 30: "GiB"}[shift])
+		}
 	}
-	return registry.Bytes(max(1, n>>20) << 20).String()
+	return fmt.Sprintf("%dMiB", max(1, n>>20))
 }
 
 func inMemory(p *plan.Plan, e Estimate) string {
@@ -138,7 +142,10 @@ func EstimateOf(p *plan.Plan) (e Estimate) {
 	engine := 2 * w.state // live and what the collector has not found yet
 	if p.Backend.Name != heapBackend {
 		if !p.Simulated() {
-			engine = min(engine, int64(p.Workers.Count)*lsmCache+int64(p.Job.Parallelism)*lsmSubtask)
+			l := p.Backend.LSM
+			caches := int64(p.Workers.Count) * cmp.Or(l.Cache, lsmCache)
+			subtasks := int64(p.Job.Parallelism) * (cmp.Or(l.Rows, lsmRows) + 2*cmp.Or(l.Memtable, lsmMemtable))
+			engine = min(engine, caches+subtasks)
 			e.Local = int64(1.5 * packed)
 		} else {
 			engine += w.state // its files lie in memory

@@ -34,9 +34,9 @@ func TestPreflightRefusesWhatCannotFit(t *testing.T) {
 	}{
 		{"fits", func(*plan.Plan) {}, machine(16<<30, 100<<30), nil},
 		{"little more than there is", func(*plan.Plan) {}, machine(5<<30, 100<<30), nil},
-		{"memory", func(*plan.Plan) {}, machine(2<<30, 100<<30), []string{"changelog-on-1 cannot fit into memory", "about 6078MiB", "state 991MiB", "store embedded", "2GiB is available", "fewer keys", "--store dir:PATH", "lsm"}},
+		{"memory", func(*plan.Plan) {}, machine(2<<30, 100<<30), []string{"changelog-on-1 cannot fit into memory", "about 6078MiB", "state 991MiB", "store embedded", "2048MiB is available", "fewer keys", "--store dir:PATH", "lsm"}},
 		{"nothing is known", func(p *plan.Plan) { p.Store.Kind = "dir:/unknown" }, run.Machine{Results: "/unknown", Temporary: "/unknown", Disk: machine(0, 0).Disk}, nil},
-		{"disk of objects", func(p *plan.Plan) { p.Store.Kind = "dir:/objects" }, machine(16<<30, 1<<30), []string{"cannot fit on the disk", "its objects", "1GiB is free at /objects"}},
+		{"disk of objects", func(p *plan.Plan) { p.Store.Kind = "dir:/objects" }, machine(16<<30, 1<<30), []string{"cannot fit on the disk", "its objects", "1024MiB is free at /objects"}},
 		{"disk of results", func(*plan.Plan) {}, machine(16<<30, 1<<20), []string{"its results", "--out"}},
 		{"local files", func(p *plan.Plan) { p.Backend.Name, p.Store.Kind = "lsm", "minio" }, machine(16<<30, 512<<20), []string{"local files of its backend", "TMPDIR"}},
 		{"few records fill few keys", func(p *plan.Plan) { p.Phases[0].Records = 1000 }, machine(1<<30, 1<<30), nil},
