@@ -165,7 +165,7 @@ func (s *scrubbing) repaired(ctx context.Context, w world.World, r storedRun, re
 	if _, err := crand.Read(token[:]); err != nil {
 		return nil, err
 	}
-	o := scrub.RepairOptions{Yes: s.yes, Now: now, Owner: fmt.Sprintf("scrub-%x", token)}
+	o := scrub.RepairOptions{Yes: s.yes, Now: now, Owner: fmt.Sprintf("%x", token)}
 	if s.graceSet {
 		o.Grace = &s.grace
 	}

@@ -160,7 +160,7 @@ func age(now, then time.Time) string {
 func bytesText(n int64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
 	v, u := float64(n), 0
-	for v >= 1000 && u < len(units)-1 {
+	for v >= 1000 && (u > 0 || n >= 1024) && u < len(units)-1 {
 		v, u = v/1024, u+1
 	}
 	if u == 0 {

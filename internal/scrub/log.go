@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"statebench.dev/bench/backend/checkpoint"
@@ -120,7 +121,7 @@ func (a *audit) apply(e checkpoint.Entry, at store.Attributes) error {
 	}
 	h.next = e.Seq + 1
 	l.Entries++
-	if !at.Modified.IsZero() {
+	if !at.Modified.IsZero() && !strings.HasPrefix(e.Owner, OwnerPrefix) {
 		if !h.before.IsZero() {
 			if h.pauses = append(h.pauses, at.Modified.Sub(h.before)); len(h.pauses) > pausesKept {
 				h.pauses = h.pauses[1:]

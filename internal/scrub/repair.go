@@ -18,6 +18,9 @@ const (
 	quietPauses  = 5
 )
 
+// OwnerPrefix begins the names that repairs take the coordinator log over with. Such an entry is no sign of life.
+const OwnerPrefix = "scrub-"
+
 // RepairOptions say what a repair may do. The zero value is a dry run with the defaults.
 type RepairOptions struct {
 	// Yes removes; otherwise it is only counted what would be.
@@ -26,7 +29,7 @@ type RepairOptions struct {
 	Grace *time.Duration
 	// Quiet is how long the coordinator log must have been silent; nil: two minutes, or five times its median pause if that is more.
 	Quiet *time.Duration
-	// Owner is the name that the coordinator log is taken over with; it must be unlike that of any coordinator.
+	// Owner, behind OwnerPrefix, is the name that the coordinator log is taken over with; it must be unlike that of any other repair.
 	Owner string
 	// Now is the time that ages are measured at.
 	Now time.Time
@@ -53,7 +56,7 @@ func (r Repaired) Left() int64 {
 	return left
 }
 
-// A RefusedError says why nothing is repaired.
+// RefusedError says why nothing is repaired.
 type RefusedError struct{ Reason, Remedy string }
 
 // Error is reason and remedy.
@@ -83,6 +86,9 @@ func Repair(ctx context.Context, w world.World, b store.Bucket, r *Report, o Rep
 	}
 	if err := p.allowed(); err != nil {
 		return p.done, err
+	}
+	if r.Counts[Orphan]+r.Counts[Upload] == 0 {
+		return p.done, nil
 	}
 	if o.Yes {
 		if err := p.takeOver(ctx, w); err != nil {
@@ -126,7 +132,7 @@ func (r *Report) Quiet() time.Duration { return max(leastQuiet, quietPauses*r.Lo
 
 // takeOver makes sure that nobody else completes a checkpoint from here on, and that none was since the audit.
 func (p *repair) takeOver(ctx context.Context, w world.World) error {
-	l, err := checkpoint.OpenLog(ctx, w, p.b, p.o.Owner)
+	l, err := checkpoint.OpenLog(ctx, w, p.b, OwnerPrefix+p.o.Owner)
 	if err != nil {
 		return fmt.Errorf("read the coordinator log: %w", err)
 	}

@@ -22,7 +22,7 @@ func old(b store.Bucket) dated { return dated{Bucket: b, by: now.Add(-24 * time.
 // repaired audits and repairs b.
 func repaired(t *testing.T, b store.Bucket, o scrub.RepairOptions, between func(context.Context, world.World) error) (done scrub.Repaired, err error) {
 	t.Helper()
-	o.Now, o.Owner = now, "scrub-test"
+	o.Now, o.Owner = now, "test"
 	inWorld(t, func(ctx context.Context, w world.World) error {
 		r, aerr := scrub.Audit(ctx, w, b, scrub.Options{Formats: catalog.Formats(), Now: now})
 		if aerr != nil {
@@ -78,6 +78,7 @@ func TestRepairSparesTheYoung(t *testing.T) {
 	if err != nil || done.Objects != 2 || done.Young != 1 || done.Ageless != 1 || done.Left() != 2 {
 		t.Errorf("repaired %+v, %v", done, err)
 	}
+	b.at[checkpoint.EntryKey(entries(t, mem))] = now // that of the repair, which is no coordinator's
 	done, err = repaired(t, b, scrub.RepairOptions{Yes: true, Grace: &none}, nil)
 	if err != nil || done.Objects != 2 || done.Left() != 0 {
 		t.Errorf("repaired %+v, %v", done, err)
@@ -92,10 +93,12 @@ func TestRepairIsRefused(t *testing.T) {
 	none := time.Duration(0)
 	fresh := old(bucketOf(t, objects))
 	fresh.at = map[string]time.Time{last: now.Add(-90 * time.Second)}
-	alive := bucketOf(t, objects)
-	led := func(complete bool) func(context.Context, world.World) error {
+	alive, completing := bucketOf(t, objects), bucketOf(t, objects)
+	littered(t, alive)
+	littered(t, completing)
+	led := func(b store.Bucket, complete bool) func(context.Context, world.World) error {
 		return func(ctx context.Context, w world.World) error {
-			l, err := checkpoint.OpenLog(ctx, w, alive, "somebody")
+			l, err := checkpoint.OpenLog(ctx, w, b, "somebody")
 			if err == nil {
 				_, err = l.TakeOver(ctx)
 			}
@@ -116,8 +119,8 @@ func TestRepairIsRefused(t *testing.T) {
 		"damaged entry": {old(replaced(t, objects, last, []byte("x"))), scrub.RepairOptions{}, nil, "not certain"},
 		"fresh log":     {fresh, scrub.RepairOptions{}, nil, "1m30s ago"},
 		"no ages":       {bucketOf(t, objects), scrub.RepairOptions{}, nil, "does not tell"},
-		"took over":     {old(alive), scrub.RepairOptions{Yes: true}, led(false), "since the audit"},
-		"completed":     {alive, scrub.RepairOptions{Yes: true, Quiet: &none}, led(true), "since the audit"},
+		"took over":     {old(alive), scrub.RepairOptions{Yes: true}, led(alive, false), "since the audit"},
+		"completed":     {completing, scrub.RepairOptions{Yes: true, Quiet: &none}, led(completing, true), "since the audit"},
 	} {
 		for _, yes := range []bool{false, true} {
 			if c.between != nil && !yes {
@@ -156,7 +159,7 @@ func TestRepairFencesACoordinatorThatIsAlive(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if done, err := scrub.Repair(ctx, w, old(mem), r, scrub.RepairOptions{Yes: true, Now: now, Owner: "scrub-test"}); err != nil || done.Objects != 4 {
+		if done, err := scrub.Repair(ctx, w, old(mem), r, scrub.RepairOptions{Yes: true, Now: now, Owner: "test"}); err != nil || done.Objects != 4 {
 			t.Errorf("repaired %+v, %v", done, err)
 		}
 		if err := leader.Complete(ctx, 9000, checkpoint.MetadataKey(9000, leader.Term())); !errors.Is(err, checkpoint.ErrFenced) {
@@ -181,4 +184,16 @@ func TestTheQuietTimeFollowsTheLog(t *testing.T) {
 	if r, _ = audit(t, b, scrub.Options{Shallow: true}); r.Quiet() != 50*time.Minute {
 		t.Errorf("quiet time %v with an entry every 10 minutes", r.Quiet())
 	}
+}
+
+// entries is how many entries the coordinator log has.
+func entries(t *testing.T, b store.Bucket) (n uint64) {
+	t.Helper()
+	for _, err := range b.List(t.Context(), checkpoint.EntryPrefix, "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+	}
+	return n
 }

@@ -37,7 +37,7 @@ type LogLine struct {
 	Entries uint64    `json:"entries"`
 	Term    uint64    `json:"term"`            // of the newest takeover
 	Leader  string    `json:"leader"`          // whose takeover it is
-	Newest  time.Time `json:"newest,omitzero"` // when the last entry was written; zero where the store does not tell
+	Newest  time.Time `json:"newest,omitzero"` // when a coordinator wrote the last entry; zero where the store does not tell
 	// Pause is the median time between the last entries, at most 64; 0: not known.
 	Pause time.Duration `json:"pause"`
 }
