@@ -52,6 +52,9 @@ func tests() []test {
 		{"DamagedObject", 16, damagedObject},
 		{"MissingObject", 16, missingObject},
 		{"CloseWhilePersisting", 16, closeWhilePersisting},
+		{"Savepoints", 16, savepoints},
+		{"SavepointPositions", 16, savepointPositions},
+		{"DamagedSavepoint", 16, damagedSavepoint},
 	}
 }
 

@@ -201,6 +201,7 @@ func (j *job) finish(p *pending) (*checkpointed, error) {
 		c.handles = append(c.handles, h)
 		j.h.ok(s.keyed.Completed(s.worker.Ctx, p.id, p.id-1))
 	}
+	j.h.own(c)
 	return c, nil
 }
 
@@ -227,21 +228,5 @@ func (j *job) aborted(id uint64) {
 func (j *job) checkpoint(m *model) *checkpointed {
 	c, err := j.finish(j.begin(m))
 	j.h.ok(err)
-	return c
-}
-
-// savepoint takes one of the given form.
-func (j *job) savepoint(m *model, form string) *checkpointed {
-	j.h.id++
-	c := &checkpointed{id: j.h.id, model: m.clone()}
-	for _, s := range j.subtasks {
-		names := func(n uint64) string { return fmt.Sprintf("%s%d/%s/%d", backend.SavepointPrefix, c.id, operator, n) }
-		snap, err := s.keyed.(backend.Savepointer).Savepoint(s.worker.Ctx, backend.SavepointOptions{ID: c.id, Form: form, Names: names})
-		j.h.ok(err)
-		persisted, err := snap.Persist(s.worker.Ctx)
-		j.h.ok(err)
-		snap.Release()
-		c.handles = append(c.handles, persisted.Handle)
-	}
 	return c
 }

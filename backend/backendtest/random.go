@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"statebench.dev/bench/backend"
 	"statebench.dev/bench/internal/keygroup"
 )
 
@@ -73,7 +74,7 @@ func (b bound) change() {
 }
 
 // randomRun drives a job and its model through random changes, checkpoints that complete or do not, and restores with other
-// parallelism, one or two in a row.
+// parallelism, one or two in a row, from savepoints too. The last checkpoint needs none of these.
 func randomRun(h *harness, steps int) {
 	last := &checkpointed{model: newModel()}
 	b := h.open(1+h.rng.IntN(5), nil).bind(last.model.clone())
@@ -96,9 +97,15 @@ func randomRun(h *harness, steps int) {
 			c, err := b.j.finish(under[0])
 			h.ok(err)
 			last, under = c, under[1:]
-		case n < 96 && len(under) > 0:
+		case n < 95 && len(under) > 0:
 			b.j.abort(under[0])
 			under = under[1:]
+		case n < 96:
+			u := b.j.fix([]string{backend.Canonical, backend.Native}[h.rng.IntN(2)], b.m)
+			b.change()
+			if c := b.j.written(u); h.rng.IntN(2) == 0 {
+				last = c
+			}
 		case n < 98:
 			if h.w.Simulated() && h.rng.IntN(2) == 0 {
 				b.j.crash()
@@ -123,6 +130,7 @@ func randomRun(h *harness, steps int) {
 	b.compare()
 	c := b.j.checkpoint(b.m)
 	b.j.close()
+	h.only(false)
 	b = h.open(1+h.rng.IntN(5), c.handles).bind(c.model.clone())
 	b.compare()
 	b.j.close()

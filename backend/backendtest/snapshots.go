@@ -240,7 +240,11 @@ func smallCheckpoint(h *harness) *checkpointed {
 
 // damagedObject: a flipped bit in a part, wherever it is, or a cut, is an error that names the object.
 func damagedObject(h *harness) {
-	c := smallCheckpoint(h)
+	h.damaged(smallCheckpoint(h))
+}
+
+// damaged damages each part of c.
+func (h *harness) damaged(c *checkpointed) {
 	for _, ref := range objectsOf(c) {
 		body, err := h.mem.Get(h.ctx, ref.Key)
 		h.ok(err)
