@@ -39,7 +39,7 @@ func (r *restarts) failed(now time.Duration) (time.Duration, error) {
 		return r.exponential(now)
 	default:
 		if r.count++; s.Attempts > 0 && r.count > s.Attempts {
-			return 0, fmt.Errorf("restart strategy %s allows %d restarts, this would be one more", plan.RestartFixed, s.Attempts)
+			return 0, fmt.Errorf("restart strategy %s has used up its restarts (%d)", plan.RestartFixed, s.Attempts)
 		}
 		return r.first, nil
 	}
@@ -53,7 +53,7 @@ func (r *restarts) rated(now time.Duration) (time.Duration, error) {
 		r.recent = r.recent[1:]
 	}
 	if r.recent = append(r.recent, now); len(r.recent) > s.Failures {
-		return 0, fmt.Errorf("restart strategy %s allows %d failures within %v, this is one more", plan.RestartRate, s.Failures, within)
+		return 0, fmt.Errorf("restart strategy %s: this is one failure more than are allowed (%d within %v)", plan.RestartRate, s.Failures, within)
 	}
 	return r.first, nil
 }
@@ -67,7 +67,7 @@ func (r *restarts) exponential(now time.Duration) (time.Duration, error) {
 		r.delay, r.count = float64(r.first), 0
 	}
 	if r.count++; s.Attempts > 0 && r.count > s.Attempts {
-		return 0, fmt.Errorf("restart strategy %s allows %d restarts before the job has run for %v without a failure, this would be one more",
+		return 0, fmt.Errorf("restart strategy %s has used up its restarts (%d until the job has run for %v without a failure)",
 			plan.RestartExponential, s.Attempts, plan.D(s.ResetAfter))
 	}
 	wait := r.delay

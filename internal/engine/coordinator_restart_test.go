@@ -93,7 +93,7 @@ func TestJobIsGivenUpWhenRestartsAreExhausted(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.until(ctx, "the end of the job", func() bool { return s.e.Status().State == "failed" })
-		if why := s.e.Status().Error; !strings.Contains(why, "fixed-delay allows 2 restarts") || !strings.Contains(why, "planned") {
+		if why := s.e.Status().Error; !strings.Contains(why, "fixed-delay has used up its restarts (2)") || !strings.Contains(why, "planned") {
 			t.Errorf("the job failed: %s", why)
 		}
 		causes := map[string]int{}
