@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -37,6 +39,15 @@ const (
 var exitWords = map[int]string{ // read-only: words
 	exitPass: "pass", exitViolation: "correctness violation", exitInconclusive: "inconclusive", exitMissed: "expectation missed", exitUsage: "bad file or flags",
 	exitDamaged: "damaged results or store", exitBug: "harness bug", exitEnvironment: "environment could not start", exitInterrupted: "interrupted",
+}
+
+// exitTable lists the exit codes for the help.
+func exitTable() string {
+	text := "Exit codes:"
+	for _, code := range slices.Sorted(maps.Keys(exitWords)) {
+		text += fmt.Sprintf("\n  %-4d %s", code, exitWords[code])
+	}
+	return text
 }
 
 // exitError ends the program with a code after its message was printed; an empty message prints nothing more.
@@ -125,7 +136,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 		Use:   "bench",
 		Short: "Benchmark and chaos tests for changelog state backends",
 		Long: "bench runs one streaming job with several variants of its state backend, crashes and rescales it, judges\n" +
-			"whether state and output are right, and reports checkpoint sizes, durations and recovery times side by side.",
+			"whether state and output are right, and reports checkpoint sizes, durations and recovery times side by side.\n\n" + exitTable(),
 		SilenceUsage: true, SilenceErrors: true,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {

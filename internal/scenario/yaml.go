@@ -63,12 +63,15 @@ func newLoader(path string, src []byte, tables Tables, o Overrides) *loader {
 }
 
 func (l *loader) problem(at Place, format string, args ...any) Problem {
-	p := Problem{File: l.file, Place: at, Message: fmt.Sprintf(format, args...) + l.valueOf(at)}
+	p := Problem{File: l.file, Place: at, Message: oneLine(fmt.Sprintf(format, args...) + l.valueOf(at))}
 	if at.Line >= 1 && at.Line <= len(l.lines) {
 		p.Source = strings.TrimRight(l.lines[at.Line-1], " ")
 	}
 	return p
 }
+
+// oneLine keeps a text of the file from breaking a message.
+func oneLine(s string) string { return strings.NewReplacer("\r", " ", "\n", " ").Replace(s) }
 
 func (l *loader) fail(at Place, format string, args ...any) {
 	l.problems = append(l.problems, l.problem(at, format, args...))
@@ -80,7 +83,7 @@ func (l *loader) warn(at Place, format string, args ...any) {
 
 // flag reports a problem with a flag of the command line.
 func (l *loader) flag(name, format string, args ...any) {
-	l.problems = append(l.problems, Problem{File: name, Message: fmt.Sprintf(format, args...)})
+	l.problems = append(l.problems, Problem{File: name, Message: oneLine(fmt.Sprintf(format, args...))})
 }
 
 // parse returns the one document of the file, or nil after it reported why there is none.
