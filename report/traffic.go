@@ -49,7 +49,9 @@ func (r *Run) loadObjects(path string) error {
 			row = &trafficRow{cause: q.Cause, op: q.Op}
 			rows[k] = row
 		}
-		row.count++
+		if !q.Same {
+			row.count++
+		}
 		row.bytes += q.Bytes
 		if q.Error != "" {
 			row.errors++

@@ -169,6 +169,9 @@ func (t *traced) List(ctx context.Context, prefix, startAfter string) iter.Seq2[
 	}
 }
 
+// keysPerDelete is how many keys a request can name, in S3.
+const keysPerDelete = 1000
+
 func (t *traced) Delete(ctx context.Context, keys []string) []Deleted {
 	var c call
 	if len(keys) == 0 {
@@ -186,7 +189,7 @@ func (t *traced) Delete(ctx context.Context, keys []string) []Deleted {
 		c.row.Duration = t.w.Now() - c.row.Start
 		for i, key := range keys {
 			row := c.row
-			row.Seq, row.Key = c.row.Seq+uint64(i), key
+			row.Seq, row.Key, row.Same = c.row.Seq+uint64(i), key, i%keysPerDelete != 0
 			var err error
 			if i < len(answers) {
 				err = answers[i].Err

@@ -36,6 +36,9 @@ type Request struct {
 	// Op is one of the Op names, Key the object's key without the run's prefix (the prefix asked for, where Op is list or uploads).
 	Op  string `json:"op"`
 	Key string `json:"key"`
+	// Same marks a further row of the request that the row with the next lower Seq is of: a delete of up to 1,000 keys is one
+	// request with a row a key.
+	Same bool `json:"same,omitempty"`
 	// Offset is where a ranged get began.
 	Offset int64 `json:"off,omitempty"`
 	// Bytes is the size of the body sent or received, Count the number of entries that a listing gave.

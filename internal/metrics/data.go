@@ -164,7 +164,9 @@ func (r *TrafficReader) See(q *history.Request) {
 		return
 	}
 	t := r.byPhase[r.phases[i].Name]
-	t.Requests++
+	if !q.Same {
+		t.Requests++
+	}
 	if q.Op == history.OpPut {
 		t.Written += q.Bytes
 	}
