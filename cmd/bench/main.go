@@ -29,6 +29,7 @@ const (
 	exitViolation    = 1
 	exitInconclusive = 2
 	exitMissed       = 3
+	exitRegression   = 4
 	exitUsage        = 64
 	exitDamaged      = 65
 	exitBug          = 70
@@ -37,7 +38,7 @@ const (
 )
 
 var exitWords = map[int]string{ // read-only: words
-	exitPass: "pass", exitViolation: "correctness violation", exitInconclusive: "inconclusive", exitMissed: "expectation missed", exitUsage: "bad file or flags",
+	exitPass: "pass", exitViolation: "correctness violation", exitInconclusive: "inconclusive", exitMissed: "expectation missed", exitRegression: "confirmed regression", exitUsage: "bad file or flags",
 	exitDamaged: "damaged results or store", exitBug: "harness bug", exitEnvironment: "environment could not start", exitInterrupted: "interrupted",
 }
 
@@ -157,7 +158,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 		}
 		return c.Help()
 	}})
-	root.AddCommand(newRun(stdout, stderr), newPlan(stdout), newCheck(stdout), newReport(stdout), newList(stdout), newDescribe(stdout), newCalibrate(stdout, stderr), newReplay(stdout, stderr), newSchema(stdout), newCompletion(stdout), newVersion(stdout), newEnv(stdout, stderr), newDoctor(stdout), newEmbedded(), newGuard())
+	root.AddCommand(newRun(stdout, stderr), newPlan(stdout), newCheck(stdout), newReport(stdout), newCompare(stdout, stderr), newList(stdout), newDescribe(stdout), newCalibrate(stdout, stderr), newReplay(stdout, stderr), newSchema(stdout), newCompletion(stdout), newVersion(stdout), newEnv(stdout, stderr), newDoctor(stdout), newEmbedded(), newGuard())
 	root.AddCommand(newScrub(stdout, stderr), newInspect(stdout))
 	complete(root)
 	return root

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"path"
+	"path/filepath"
 	"strings"
 
 	"statebench.dev/bench/internal/results"
@@ -99,7 +101,7 @@ type differenceLine struct {
 type runLine struct {
 	Kind    string   `json:"kind"` // run
 	Side    string   `json:"side"` // a or b
-	Dir     string   `json:"dir"`
+	Dir     string   `json:"dir"`  // below the folder of results
 	Seed    uint64   `json:"seed"`
 	Valid   bool     `json:"valid"`
 	Reasons []string `json:"reasons"`
@@ -146,7 +148,7 @@ func Lines(list []*Comparison) ([]byte, error) {
 		}
 		for i, s := range []Side{c.A, c.B} {
 			for _, r := range s.Runs {
-				l := runLine{Kind: "run", Side: string(rune('a' + i)), Dir: string(r.Dir), Valid: r.Valid(), Reasons: append([]string{}, r.Invalid...), Canary: r.Canary}
+				l := runLine{Kind: "run", Side: string(rune('a' + i)), Dir: place(r), Valid: r.Valid(), Reasons: append([]string{}, r.Invalid...), Canary: r.Canary}
 				if r.Plan != nil {
 					l.Seed = r.Plan.Seed
 				}
@@ -163,6 +165,11 @@ func Lines(list []*Comparison) ([]byte, error) {
 		}
 	}
 	return b.Bytes(), nil
+}
+
+// place is where a run lies below the folder of results.
+func place(r *Run) string {
+	return path.Join(r.Manifest.Scenario, filepath.Base(string(r.Invocation)), results.RunsDir, r.Name)
 }
 
 func (c *Comparison) line(r *Row) metricLine {

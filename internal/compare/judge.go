@@ -257,7 +257,7 @@ func (j *Judgement) test(d []float64, run func(level float64) (shift, plain stat
 	j.tested, j.Bounded = true, true
 	j.Estimate, j.Low, j.High = j.back(shift.Estimate), j.back(shift.Low), j.back(shift.High)
 	if s := stats.Spread(d); s.OK() {
-		j.spread = s.Value
+		j.spread = max(s.Value, stats.FromInterval((shift.High-shift.Low)/2, j.Pairs, j.rule.Level))
 	}
 	j.finish()
 }

@@ -206,6 +206,10 @@ func TestDetectableEffect(t *testing.T) {
 	if n := PairsFor(0, 1, 0.95); n != math.MaxInt32 {
 		t.Errorf("PairsFor of no effect gives %d", n)
 	}
+	// An interval of normal values stands for their spread.
+	if got := FromInterval(efficiency*2.624/math.Sqrt(15), 15, 0.98); math.Abs(got-1) > 0.01 {
+		t.Errorf("the interval of 15 normal values stands for %v", got)
+	}
 	// Student's quantiles as tables print them.
 	for _, c := range []struct {
 		q       float64

@@ -82,6 +82,12 @@ func Reserve(spread float64, n int) float64 {
 	return efficiency * student(power, n-1) * spread / math.Sqrt(float64(n))
 }
 
+// FromInterval is the standard deviation of the differences that an interval of the level, of n pairs and as wide as twice half,
+// stands for. Where it is larger than Spread some differences lie far out.
+func FromInterval(half float64, n int, level float64) float64 {
+	return half * math.Sqrt(float64(n)) / (efficiency * student((1+level)/2, n-1))
+}
+
 // PairsFor is the number of pairs that find an effect with probability 0.8, at least LeastPairs of the level. It is
 // math.MaxInt32 where no number of pairs would do.
 func PairsFor(effect, spread float64, level float64) int {
