@@ -148,7 +148,7 @@ func age(now, then time.Time) string {
 	switch {
 	case d < 0:
 		return "0s"
-	case d < time.Minute:
+	case d < time.Hour:
 		return d.Round(time.Second).String()
 	case d < 48*time.Hour:
 		return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
