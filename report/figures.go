@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 
 	"statebench.dev/bench/internal/metrics"
 	"statebench.dev/bench/internal/plan"
@@ -60,7 +61,7 @@ func (a *arm) throughput(w window) stats.Figure {
 	n := 0
 	for _, r := range a.runs {
 		for _, name := range w {
-			if p, ok := r.story.phase(name); ok && p.ended && p.to > p.from {
+			if p, ok := r.story.phase(name); ok && p.ended && p.to > p.from && !r.stepped(name) {
 				records, took, n = records+p.records, took+p.to-p.from, n+1
 			}
 		}
@@ -69,6 +70,11 @@ func (a *arm) throughput(w window) stats.Figure {
 		return stats.None(0, "no phase was carried through")
 	}
 	return stats.Figure{Value: float64(records) / took, N: n}
+}
+
+// stepped tells whether a phase consists of steps, in which the job may be stopped: it offers no load of its own.
+func (r *Run) stepped(phase string) bool {
+	return slices.ContainsFunc(r.Plan.Phases, func(p plan.Phase) bool { return p.Name == phase && len(p.Steps) > 0 })
 }
 
 // lag tells, in milliseconds, how far the source was behind its schedule at most in the window, and at the end of its phases.
@@ -98,7 +104,7 @@ func (a *arm) reached(w window) float64 {
 		for _, name := range w {
 			p, ok := r.story.phase(name)
 			due := float64(p.records) / rate(a.plan)
-			if took := p.to - p.from; ok && p.ended && took-due > 0.1 {
+			if took := p.to - p.from; ok && p.ended && took-due > 0.1 && !r.stepped(name) {
 				least = min(least, due/took)
 			}
 		}

@@ -67,6 +67,11 @@ func (inv *Invocation) notes(t *table) (list []string) {
 		list = append(list, "backend lsm was simulated by itself: the database ran, on files in memory and with small memtables; what its work took "+
 			"comes from a cost model, and what checkpoints share from this policy")
 	}
+	for _, r := range inv.Runs {
+		if text := r.savepointText(t.sim); text != "" {
+			list = append(list, "savepoints of "+oneLine(r.Entry.Name)+": "+text)
+		}
+	}
 	if at := inv.Manifest.ObjectsAt; at != "" {
 		list = append(list, "the objects were kept: "+oneLine(at))
 	}
@@ -256,7 +261,7 @@ func (inv *Invocation) rescaleCounts() (planned, done int) {
 		}
 		planned += len(r.Plan.Rescales)
 		for _, b := range r.story.bands {
-			if b.rescale && b.ended {
+			if b.rescale && b.ended && b.id != stopped {
 				done++
 			}
 		}
@@ -274,6 +279,23 @@ func (inv *Invocation) disturbed(between string) string {
 		parts = append(parts, fmt.Sprintf("rescales %d planned, %d done", planned, done))
 	}
 	return strings.Join(parts, between)
+}
+
+// savepointText says in words which savepoints a run took; empty where there are none.
+func (r *Run) savepointText(sim bool) string {
+	var parts []string
+	failed := 0
+	for _, p := range r.story.savepoints {
+		if !p.completed {
+			failed++
+			continue
+		}
+		parts = append(parts, fmt.Sprintf("%s, %s in %s", oneLine(p.form), formatBytes(float64(p.bytes)), unitMillis.format(p.millis, sim)))
+	}
+	if failed > 0 {
+		parts = append(parts, fmt.Sprintf("%d aborted", failed))
+	}
+	return strings.Join(parts, "; ")
 }
 
 // again lists the command lines that repeat the invocation, one run of it, and the judging. All of them exist.

@@ -25,9 +25,11 @@ type story struct {
 	ackedIn   int
 	lastAcked uint64
 	notes     []string
-	end       float64
-	events    int64
-	timeline  timeline
+	// savepoints are those that were asked for, as they ended.
+	savepoints []savepoint
+	end        float64
+	events     int64
+	timeline   timeline
 }
 
 // phaseSpan is a phase as it went.
@@ -38,10 +40,21 @@ type phaseSpan struct {
 	ended    bool
 }
 
-// band is a stretch of time in which a fault or a rescale was in force.
+// savepoint is one that completed or was aborted.
+type savepoint struct {
+	form      string
+	completed bool
+	millis    float64
+	bytes     int64
+}
+
+// stopped is the id of the bands in which there was no job.
+const stopped = "stopped"
+
+// band is a stretch of time in which a fault or a rescale was in force, or the job was stopped.
 type band struct {
 	id       string
-	rescale  bool
+	rescale  bool // or a stop
 	from, to float64
 	ended    bool
 }
@@ -118,6 +131,16 @@ func (s *story) disturb(e *history.Event, at float64) {
 		s.endBand(e.Fault, false, at)
 	case history.RescaleBegin:
 		s.bands = append(s.bands, band{id: fmt.Sprintf("%d to %d", e.From, e.Count), rescale: true, from: at})
+	case history.JobStopped:
+		s.bands = append(s.bands, band{id: stopped, rescale: true, from: at})
+	case history.JobStarted:
+		s.endBand(stopped, true, at)
+	case history.SavepointCompleted, history.SavepointAborted:
+		p := savepoint{form: e.Text, completed: e.Kind == history.SavepointCompleted, millis: float64(e.Dur) / 1e6}
+		if e.Sizes != nil {
+			p.bytes = e.Sizes.Full
+		}
+		s.savepoints = append(s.savepoints, p)
 	case history.RescaleDone:
 		s.endBand(fmt.Sprintf("%d to %d", e.From, e.Count), true, at)
 	}

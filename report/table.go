@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 
+	"statebench.dev/bench/internal/history"
 	"statebench.dev/bench/internal/metrics"
 	"statebench.dev/bench/internal/results"
 	"statebench.dev/bench/internal/stats"
@@ -99,7 +100,7 @@ func (t *table) recoveryRows(detection string) {
 			return meanOf(a.recoveries(t.window, cause), func(r *results.RecoveryRow) results.Opt { return r.Recovery }, "not caught up")
 		})
 		r.stat = meanMark(r.figures)
-		if cause != "rescale" && detection != "" {
+		if cause != history.CauseRescale && cause != history.CauseStart && detection != "" {
 			r.note = "detection: " + oneLine(detection)
 		}
 		r = t.figure(row{label: "  of it base + replay", name: "base + replay after " + said, unit: unitMillis, better: lower, sub: true}, func(a *arm) stats.Figure {

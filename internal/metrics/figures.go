@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"statebench.dev/bench/internal/history"
 	"statebench.dev/bench/internal/results"
 	"statebench.dev/bench/internal/stats"
 )
@@ -103,13 +104,18 @@ func (d *Data) ended(phase, status string) (n int) {
 	return n
 }
 
-// rescaled is the cause of a recovery that is a rescale.
-const rescaled = "rescale"
-
-// recovered are the recoveries, or the rescales, of a phase.
+// recovered are the recoveries of a phase, or its rescales or starts, which stand in the same table.
 func (d *Data) recovered(phase string, kind Samples) (rows []*results.RecoveryRow) {
 	for i := range d.Recoveries {
-		if r := &d.Recoveries[i]; r.Phase == phase && (r.Cause == rescaled) == (kind == Rescales) {
+		r := &d.Recoveries[i]
+		is := Recoveries
+		switch r.Cause {
+		case history.CauseRescale:
+			is = Rescales
+		case history.CauseStart:
+			is = Starts
+		}
+		if r.Phase == phase && is == kind {
 			rows = append(rows, r)
 		}
 	}

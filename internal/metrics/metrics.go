@@ -45,6 +45,7 @@ const (
 	Checkpoints Samples = "completed checkpoints"
 	Recoveries  Samples = "recoveries"
 	Rescales    Samples = "rescales"
+	Starts      Samples = "starts" // of a job that was stopped
 	Records     Samples = "records"
 	Seconds     Samples = "seconds"         // rows of series.csv
 	Instants    Samples = "instants"        // time-weighted: any number will do

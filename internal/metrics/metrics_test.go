@@ -137,6 +137,7 @@ func made() *metrics.Data {
 		{Cause: "worker-crash", Phase: "p", Recovery: results.Some(3000), RestoreBase: results.Some(200), Replay: results.Some(100)},
 		{Cause: "worker-crash", Phase: "p", Recovery: results.Some(5000), RestoreBase: results.Some(250)},
 		{Cause: "rescale", Phase: "p", Recovery: results.Some(9000)},
+		{Cause: "start", Phase: "p", Recovery: results.Some(7000), RestoreBase: results.Some(10)},
 	}
 	for i := range 25 {
 		phase := []string{"warm", "p", "cut"}[i/10]
@@ -168,7 +169,7 @@ func TestFigures(t *testing.T) {
 		"checkpoint.duration.p50": 150, "checkpoint.duration.max": 300, "checkpoint.duration.mean": 155, "checkpoint.late.p50": 152,
 		"checkpoint.size.full.max": 30_000, "checkpoint.checkpointed.p50": 100,
 		"checkpoints.completed": 30, "checkpoints.aborted": 1, "checkpoints.skipped": 1, "materializations": 3,
-		"recoveries": 2, "recovery.total": 5000, "recovery.restore": 300, "rescales": 1, "rescale.total": 9000,
+		"recoveries": 2, "recovery.total": 5000, "recovery.restore": 300, "rescales": 1, "rescale.total": 9000, "starts": 1, "start.total": 7000, "start.restore": 10,
 		"throughput": 100, "records": 1000, "lag.max": 18, "lag.end": 18, "lag.slope": 2,
 		"latency.p50": 1, "latency.p95": 5, "latency.p99": 5, "latency.max": 90,
 		"requestsPerCheckpoint": 0.1, "bytesPerCheckpoint": 650.0 / 30, "store.bytesPerRecord": 0.65, "storedBytes.max": 1000, "storedBytes.end": 600, "amplification": 1.2,

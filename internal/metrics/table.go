@@ -106,7 +106,7 @@ func counts() []Metric {
 	}
 }
 
-// recoveries are bounds on the slowest of a phase, and their number. A rescale is no recovery.
+// recoveries are bounds on the slowest of a phase, and their number. A rescale is no recovery, nor is a start.
 func recoveries() []Metric {
 	worst := func(name, about string, unit Unit, samples Samples, missing string, column func(r *results.RecoveryRow) results.Opt) Metric {
 		return Metric{Name: name, About: about, Unit: unit, Better: Lower, Samples: samples, of: func(d *Data, phase string, _ *Metric) stats.Figure {
@@ -130,6 +130,9 @@ func recoveries() []Metric {
 		number("rescales", "changes of parallelism that were carried through", Rescales),
 		worst("rescale.total", "from the request until the job has caught up, slowest of the phase", Millis, Rescales, "did not catch up", total),
 		worst("rescale.restore", "base and replay of a rescale, slowest of the phase", Millis, Rescales, "did not restore", Restore),
+		number("starts", "starts of a job that was stopped", Starts),
+		worst("start.total", "from the start of a stopped job until it has caught up, slowest of the phase", Millis, Starts, "did not catch up", total),
+		worst("start.restore", "base and replay of a start, slowest of the phase", Millis, Starts, "did not restore", Restore),
 	}
 }
 
