@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -34,6 +35,7 @@ var arms = map[string]plan.Backend{
 	"lsm":            {Name: "lsm"},
 	"heap-changelog": {Name: "heap", Changelog: changelog},
 	"lsm-changelog":  {Name: "lsm", Changelog: changelog},
+	"savepoints":     {Name: "lsm"}, // and then a heap with a changelog
 }
 
 var changelog = plan.Changelog{Enabled: true, Materialize: plan.Duration(1700 * time.Millisecond), Preemptive: 1 << 14,
@@ -64,6 +66,15 @@ func simulate(t *testing.T, arm string) map[string][]byte {
 			{Name: "verify", Until: plan.UntilVerified, Within: 60 * second},
 		},
 		Rescales: []plan.Rescale{{ID: "grow", Phase: "load", At: plan.Trigger{Record: new(int64(700))}, To: 3, From: "latest"}},
+	}
+	if arm == "savepoints" {
+		next := arms["heap-changelog"]
+		p.Rescales = nil
+		p.Phases = slices.Insert(p.Phases, 1,
+			plan.Phase{Name: "move", Within: 30 * second, Steps: []plan.Step{{Savepoint: plan.Native}, {Stop: &plan.Stop{Savepoint: plan.Canonical}},
+				{Start: &plan.Start{From: plan.FromSavepoint, Parallelism: 3, Arm: "heap-changelog", Backend: &next}}}},
+			plan.Phase{Name: "on", Records: 800})
+		p.Phases[0].Records = 700
 	}
 	kind, err := catalog.Workloads().Find(p.Workload.Name)
 	if err == nil {
