@@ -238,7 +238,7 @@ func (c *comparing) fresh(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	if c.extend > 0 && s.exit == exitPass && !settled(list) {
+	if c.extend > 0 && s.exit == exitPass && slices.ContainsFunc(list, func(x *compare.Comparison) bool { return !x.Settled() }) {
 		fmt.Fprintf(c.stdout, "note  the first %d pairs do not settle it: %d more\n", c.pairs, c.extend-c.pairs)
 		c.options.Level = compare.GateLevel
 		if err := s.run(c.pairs+1, c.extend); err != nil {
@@ -253,18 +253,6 @@ func (c *comparing) fresh(cmd *cobra.Command, args []string) error {
 	}
 	fmt.Fprintln(c.stdout)
 	return c.conclude(list, s.exit)
-}
-
-// settled tells whether all primary metrics are the same, or at least whether nothing looks like a difference.
-func settled(list []*compare.Comparison) bool {
-	for _, x := range list {
-		for i := range x.Rows {
-			if r := &x.Rows[i]; r.Primary && r.Verdict != compare.Equivalent {
-				return false
-			}
-		}
-	}
-	return true
 }
 
 // stages are invocations that belong to one comparison.

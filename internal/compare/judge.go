@@ -272,8 +272,8 @@ func (j *Judgement) finish() {
 	j.Detectable = j.back(max(stats.Detectable(j.spread, n, j.rule.Level), j.floor+stats.Reserve(j.spread, n)))
 	estimate := j.shift.Estimate
 	beyond := math.Abs(estimate) > j.floor && (j.rule.Absolute == 0 || math.Abs(j.plain.Estimate) > j.rule.Absolute)
-	inside := -j.floor <= j.shift.Low && j.shift.High <= j.floor ||
-		j.rule.Absolute > 0 && -j.rule.Absolute <= j.plain.Low && j.plain.High <= j.rule.Absolute
+	inside := -j.floor <= j.shift.Low && j.shift.High <= j.floor
+	small := j.rule.Absolute > 0 && -j.rule.Absolute <= j.plain.Low && j.plain.High <= j.rule.Absolute
 	limit := j.limit
 	if limit == 0 {
 		limit = 1 - j.rule.Level
@@ -285,9 +285,9 @@ func (j *Judgement) finish() {
 		return
 	case inside:
 		j.Verdict = Equivalent
-		if math.Abs(estimate) > j.floor {
-			j.Reason = "less than the absolute floor"
-		}
+		return
+	case small:
+		j.Verdict, j.Reason = Equivalent, "less than the absolute floor"
 		return
 	}
 	j.Verdict = Inconclusive

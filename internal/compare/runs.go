@@ -35,8 +35,9 @@ type Run struct {
 	Invalid   []string
 	Violation string
 
-	figures map[key]stats.Figure // taken once it counts
-	drifts  map[string]float64   // phases in which it drifts, and by which share
+	examined bool
+	figures  map[key]stats.Figure // taken once it counts
+	drifts   map[string]float64   // phases in which it drifts, and by which share
 }
 
 // Valid tells whether the run counts.
@@ -136,9 +137,10 @@ func Examine(runs []*Run) error {
 	}
 	loop := stats.Median(loops)
 	for _, r := range runs {
-		if r.Plan == nil {
+		if r.Plan == nil || r.examined {
 			continue
 		}
+		r.examined = true
 		if r.Canary != nil {
 			r.Invalid = append(r.Invalid, r.Canary.unfit(loop.Value)...)
 		}

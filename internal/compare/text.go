@@ -301,5 +301,17 @@ func (c *Comparison) Exit() int {
 	return code
 }
 
+// Settled tells whether the first look of two is enough: every primary metric that is tested is equivalent, and those that
+// need no test have an answer.
+func (c *Comparison) Settled() bool {
+	for i := range c.Rows {
+		r := &c.Rows[i]
+		if r.Primary && r.Verdict != Equivalent && (r.rule.Class != NearExact || r.Verdict == Inconclusive) {
+			return false
+		}
+	}
+	return true
+}
+
 // timed tells whether a row's values come from the cost model of a simulated run.
 func (c *Comparison) timed(m metrics.Metric) bool { return c.simulated() && m.Timed() }
