@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"statebench.dev/bench/faults"
+	"statebench.dev/bench/internal/metrics"
 	"statebench.dev/bench/internal/registry"
 	"statebench.dev/bench/workloads"
 )
@@ -29,6 +30,11 @@ func realTables() Tables {
 		known = append(known, registry.Entry[FaultInfo]{Name: name, New: FaultInfo{Container: true, Check: func(string, json.RawMessage) error { return nil }}})
 	}
 	t.Faults = registry.NewTable("fault", known...)
+	var figures []registry.Entry[MetricInfo]
+	for _, m := range metrics.All() {
+		figures = append(figures, registry.Entry[MetricInfo]{Name: m.Name, New: MetricInfo{Bound: m.Bound, Samples: string(m.Samples), Need: m.Need, Measured: m.Measured, Capacity: m.Capacity}})
+	}
+	t.Metrics = registry.NewTable("metric", figures...)
 	t.Workloads = registry.NewTable("workload",
 		registry.Entry[WorkloadInfo]{Name: "counter", New: workload(workloads.Counter(), false, map[string]string{"keys": "keys.count", "sizes": "values.size"})},
 		registry.Entry[WorkloadInfo]{Name: "enrich", New: workload(workloads.Enrich(), false, map[string]string{"keys": "keys.count", "sizes": "values.size"})},
