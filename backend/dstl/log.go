@@ -24,6 +24,7 @@ type segmentLog struct {
 	room   *world.Semaphore // bytes under upload
 	framer framer           // the flusher's
 	share  atomic.Int64     // bytes that one writer may have waiting
+	calls  atomic.Uint64    // of writers to upload early
 
 	mu      *world.Mutex // guards what follows and all sets, pins and objects
 	writers int          // open ones

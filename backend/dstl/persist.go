@@ -38,6 +38,7 @@ func (w *writer) cut(from, checkpoint uint64) (*pin, error) {
 		return nil, fmt.Errorf("cut %s for checkpoint %d, which is not above %d", w.name, checkpoint, w.newest)
 	}
 	w.newest = checkpoint
+	w.takeAim()
 	p := &pin{checkpoint: checkpoint, from: from, to: w.seq, sets: slices.Clone(w.sets[from-w.lowest:])}
 	for _, s := range p.sets {
 		s.pins++

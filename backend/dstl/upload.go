@@ -27,7 +27,7 @@ type upload struct {
 }
 
 // batch is the uploads that share one object. They have a checkpoint in common: the one that asked for them or, without one,
-// the next to be cut of a single writer. What else was handed over at the same time goes into other objects, because the
+// the first to complete of those after the one that all their writers cut last. What else was handed over at the same time goes into other objects, because the
 // coordinator deletes an object once it is older than what is retained: if two change sets in it were needed by checkpoints 7
 // and 9 only, it would be gone when 8 completes. With one checkpoint in common there is no such gap.
 type batch struct {
@@ -62,8 +62,7 @@ func split(uploads []*upload) []*batch {
 	var batches []*batch
 	for _, u := range uploads {
 		i := slices.IndexFunc(batches, func(b *batch) bool {
-			first := b.uploads[0]
-			return b.checkpoint == u.checkpoint && (u.checkpoint != 0 || first.w == u.w && first.epoch == u.epoch)
+			return b.checkpoint == u.checkpoint && (u.checkpoint != 0 || b.uploads[0].epoch == u.epoch)
 		})
 		if i < 0 {
 			i = len(batches)
@@ -99,11 +98,13 @@ func (l *segmentLog) collect(ctx context.Context) ([]*upload, error) {
 	return uploads, nil
 }
 
-// everybodyIn tells whether every open writer has handed over changes of a checkpoint: then there is nobody to wait for.
+// everybodyIn tells whether every open writer has handed over changes of a checkpoint or, if there is none among the uploads,
+// early ones: then there is nobody to wait for.
 func (l *segmentLog) everybodyIn(uploads []*upload) bool {
+	early := !slices.ContainsFunc(uploads, func(u *upload) bool { return u.checkpoint != 0 })
 	var in []*writer
 	for _, u := range uploads {
-		if u.checkpoint != 0 && !slices.Contains(in, u.w) {
+		if (early || u.checkpoint != 0) && !slices.Contains(in, u.w) {
 			in = append(in, u.w)
 		}
 	}

@@ -22,8 +22,13 @@ type writer struct {
 	subtask string
 	groups  keygroup.Range
 
-	active *changeSet // the loop's own
-	ended  bool       // the loop's own
+	// The loop's own.
+	active *changeSet
+	ended  bool
+	passed int64  // bytes closed since the last cut
+	seen   uint64 // the newest call to upload early that was looked at
+
+	aim atomic.Int64 // size of an early upload that fits the distance of checkpoints; 0: none
 
 	waiting atomic.Int64 // bytes closed and not handed over
 	sent    atomic.Int64 // bytes handed over and not settled
@@ -59,10 +64,24 @@ func (w *writer) Append(op Op, a backend.Addr, pos uint64, value []byte) error {
 		return w.refuse(a, value)
 	}
 	w.active.add(op, a, pos, value)
-	if size := w.active.size(); size+w.waiting.Load() >= w.threshold() || len(w.active.arena) > maxArena {
+	size, enough := w.active.size()+w.waiting.Load(), w.threshold()
+	if size >= enough || len(w.active.arena) > maxArena {
+		w.call()
 		w.flushEarly()
+	} else if call := w.l.calls.Load(); call != w.seen {
+		w.seen = call
+		if size >= enough/2 {
+			w.flushEarly()
+		}
 	}
 	return nil
+}
+
+// call makes the other writers join an early upload, so that it becomes one object, if they have about as much.
+func (w *writer) call() {
+	if !w.l.o.PreemptiveOff && !w.hold.Load() {
+		w.seen = w.l.calls.Add(1)
+	}
 }
 
 // refuse says what is wrong with an append.
@@ -77,8 +96,28 @@ func (w *writer) refuse(a backend.Addr, value []byte) error {
 }
 
 // threshold is the size of unsent changes that starts an upload: what is configured, but no more than half of what would
-// block the writer.
-func (w *writer) threshold() int64 { return min(w.l.o.Preemptive, w.l.share.Load()/2) }
+// block the writer; or what takeAim found.
+func (w *writer) threshold() int64 {
+	if aim := w.aim.Load(); aim > 0 {
+		return aim
+	}
+	return w.limit()
+}
+
+func (w *writer) limit() int64 { return min(w.l.o.Preemptive, w.l.share.Load()/2) }
+
+// takeAim divides the next interval between two checkpoints, which is taken to be like the last, into early uploads of equal
+// size, the last of them shortly before the checkpoint: so that it finds little to upload however the limit and the interval
+// fit each other. Intervals of less than half the limit are uploaded at once, by the checkpoint.
+func (w *writer) takeAim() {
+	limit, early := w.limit(), w.passed-w.passed/10
+	aim := int64(0)
+	if limit > 0 && w.passed >= limit/2 {
+		aim = early / ((early + limit - 1) / limit)
+	}
+	w.aim.Store(aim)
+	w.passed = 0
+}
 
 // flushEarly hands over all that is unsent, unless that is off or has just failed.
 func (w *writer) flushEarly() {
@@ -146,6 +185,7 @@ func (w *writer) rollover() {
 	s.seq, s.epoch = w.seq, w.newest
 	w.sets = append(w.sets, s)
 	w.seq++
+	w.passed += s.raw
 	w.waiting.Add(s.raw)
 	w.active = w.l.fresh(len(s.changes.entries))
 }
