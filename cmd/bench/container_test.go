@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -42,13 +43,15 @@ func executable(t *testing.T) string {
 // commandLine is one of it.
 type commandLine struct {
 	*exec.Cmd
-	output string // the file that it prints to
+	output    string // the file that it prints to
+	temporary string // its folder for temporary files
 }
 
 func bench(t *testing.T, args ...string) *commandLine {
 	t.Helper()
 	p := &commandLine{Cmd: exec.Command(executable(t), args...)}
-	p.Dir = t.TempDir()
+	p.Dir, p.temporary = t.TempDir(), t.TempDir()
+	p.Env = append(os.Environ(), "TMPDIR="+p.temporary)
 	p.output = filepath.Join(t.TempDir(), "output")
 	f, err := os.Create(p.output)
 	if err != nil {
@@ -91,6 +94,15 @@ func (p *commandLine) run(t *testing.T, want int) string {
 		t.Fatal(err)
 	}
 	return p.ends(t, want)
+}
+
+// leftNothing wants no temporary file of an ended process.
+func (p *commandLine) leftNothing(t *testing.T) {
+	t.Helper()
+	left, err := os.ReadDir(p.temporary)
+	if err != nil || len(left) > 0 {
+		t.Errorf("temporary files are left: %v, %v", left, err)
+	}
 }
 
 // engineOrSkip connects to the engine, or skips where there is none and none is required.
@@ -144,6 +156,7 @@ func TestRunSurvivesWhatAContainerSuffers(t *testing.T) {
 	if left := of(t, e, p.Process.Pid); len(left) > 0 {
 		t.Errorf("containers are left: %v", left)
 	}
+	p.leftNothing(t)
 	found, err := filepath.Glob(filepath.Join(p.Dir, "results", "*", "*"))
 	if err != nil || len(found) != 1 {
 		t.Fatalf("results in %v, %v", found, err)
@@ -154,17 +167,33 @@ func TestRunSurvivesWhatAContainerSuffers(t *testing.T) {
 	}
 }
 
-// TestRunLeavesNoContainerWhenItIsEnded interrupts one run and kills another.
-func TestRunLeavesNoContainerWhenItIsEnded(t *testing.T) {
+// quickRun is a run of a second that has files on the local disk.
+const quickRun = `apiVersion: bench/v1
+kind: Scenario
+name: quick
+seed: 1
+env: {store: {kind: mem}}
+job: {parallelism: 1, maxParallelism: 4, checkpoint: {interval: 200ms}}
+arms: {only: {backend: lsm}}
+workload: {name: counter, source: {partitions: 1, rate: 2_000/s}, keys: {count: 10}}
+phases: [{name: load, records: 2_000}]
+`
+
+// TestRunLeavesNothingWhenItIsEnded interrupts one run, kills another, and lets one crash.
+func TestRunLeavesNothingWhenItIsEnded(t *testing.T) {
 	e := engineOrSkip(t)
 	scenario, err := filepath.Abs("testdata/container.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
+	quick := filepath.Join(t.TempDir(), "quick.yaml")
+	if err := os.WriteFile(quick, []byte(quickRun), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		signal os.Signal
 		code   int
-	}{{os.Interrupt, exitInterrupted}, {os.Kill, -1}} {
+	}{{os.Interrupt, exitInterrupted}, {os.Kill, -1}, {syscall.SIGQUIT, 2}} { // the last one ends as a panic does
 		p := bench(t, "run", scenario)
 		if err := p.Start(); err != nil {
 			t.Fatal(err)
@@ -184,6 +213,12 @@ func TestRunLeavesNoContainerWhenItIsEnded(t *testing.T) {
 				t.Fatalf("after %v containers are left: %v", c.signal, of(t, e, p.Process.Pid))
 			}
 		}
+		if c.signal != os.Interrupt { // nobody was there to remove files: the next run does
+			next := bench(t, "run", quick, "--store", "mem")
+			next.Env, next.temporary = p.Env, p.temporary
+			next.run(t, exitPass)
+		}
+		p.leftNothing(t)
 	}
 }
 

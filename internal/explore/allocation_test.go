@@ -54,6 +54,9 @@ func bare(t testing.TB, w world.World, p plan.Plan, change func(*engine.Config),
 // TestRecordsDoNotAllocate: in steady state a record costs at most a hundredth of an allocation from source to sink, with
 // values, maps, windows and timers, on both arms. Checkpoints, which allocate, are a virtual second apart.
 func TestRecordsDoNotAllocate(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the race detector allocates by itself")
+	}
 	const from, to = 400_000, 1_000_000
 	for _, changelog := range []bool{false, true} {
 		t.Run(fmt.Sprintf("changelog=%t", changelog), func(t *testing.T) {
