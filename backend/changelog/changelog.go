@@ -15,6 +15,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"statebench.dev/bench/backend"
@@ -30,6 +31,10 @@ type Options struct {
 	// Materialize is the time from the end of one materialization to the begin of the next; 0: 10 minutes. The first one
 	// comes after a part of it that is fixed by the subtask's name, so that subtasks do not materialize together.
 	Materialize time.Duration
+	// Growth also begins a materialization when a checkpoint has completed and the log is larger than this part of the
+	// nested state, one subtask of a worker at a time; 0: never. It bounds what checkpoints hold beside the base and what a
+	// restore replays, whatever the rate of changes.
+	Growth float64
 	// MaterializeOff disables materialization: the log then grows until the job is restored without the changelog.
 	MaterializeOff bool
 	// Tolerated is how many materializations in a row may fail before the subtask does; 0: 3.
@@ -51,6 +56,9 @@ func (o Options) Validate() error {
 	}
 	if o.Materialize < 0 {
 		errs = append(errs, fmt.Errorf("materialization interval is negative: %v", o.Materialize))
+	}
+	if !(o.Growth >= 0) {
+		errs = append(errs, fmt.Errorf("growth is %v, must be 0 or more", o.Growth))
 	}
 	if o.Tolerated < 0 {
 		errs = append(errs, fmt.Errorf("tolerated failures are negative: %d", o.Tolerated))
@@ -102,6 +110,7 @@ type Backend struct {
 	env    backend.WorkerEnv
 	nested backend.Backend
 	log    dstl.Log
+	grown  atomic.Bool // a subtask materializes since its log has grown
 }
 
 var _ backend.Backend = (*Backend)(nil)

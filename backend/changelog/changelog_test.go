@@ -222,6 +222,30 @@ func TestNoMaterializationUntilTheLastOneIsConfirmed(t *testing.T) {
 	})
 }
 
+func TestGrownLogIsMaterializedOneSubtaskAtATime(t *testing.T) {
+	simulate(t, func(r *rig) {
+		r.start(factory(changelog.Options{Materialize: time.Hour, Growth: 2}))
+		a, b := r.open(0, 2), r.open(1, 2)
+		begun := func() int { return len(r.events(history.MaterializationBegin)) }
+		for id := uint64(1); begun() == 0; id++ {
+			want(id < 10, "no materialization although the log has grown for %d checkpoints", id)
+			for _, s := range []*sub{a, b} {
+				s.fill("some value")
+				s.checkpoint(id)
+			}
+			log, state := a.Gauges().LogBytes, a.Gauges().LiveBytes
+			want((log > 2*state) == (begun() > 0), "checkpoint %d: %d materializations with %d bytes logged of %d", id, begun(), log, state)
+		}
+		want(begun() == 1, "%d materialize at the same time", begun())
+		a.sleep(time.Second)
+		b.fill("some value")
+		b.checkpoint(100)
+		want(begun() == 2, "%d materializations after the other has grown", begun())
+		b.sleep(time.Second)
+		r.end(a, b)
+	})
+}
+
 func TestLogIsTruncatedBehindMaterializationAndSubsumption(t *testing.T) {
 	simulate(t, func(r *rig) {
 		r.start(factory(changelog.Options{}))

@@ -37,6 +37,9 @@ type keyed struct {
 	confirmed uint64           // newest id that a completed checkpoint contains
 	running   *materialization // nil: none
 	failures  int              // in a row
+	timers    uint64           // set so far; only the newest counts
+	waits     bool             // for the newest timer
+	grown     bool             // this materialization began since the log had grown
 	finished  int64            // materializations since Open
 	ended     atomic.Bool
 }
@@ -126,7 +129,9 @@ func (k *keyed) Completed(ctx context.Context, id, subsumed uint64) error {
 		}
 		return over
 	})
-	return errors.Join(err, k.truncate(ctx))
+	err = errors.Join(err, k.truncate(ctx))
+	k.checkGrowth()
+	return err
 }
 
 // oldestMaterialization is the smallest id above 0 that a checkpoint above subsumed contains.
@@ -189,6 +194,7 @@ func (k *keyed) Close(ctx context.Context) error {
 		return nil
 	}
 	k.running.release()
+	k.yield()
 	err := errors.Join(k.Keyed.Close(ctx), k.log.Close())
 	if k.base != nil && !k.base.used {
 		k.discard(ctx, k.base.fresh)

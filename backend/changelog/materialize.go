@@ -32,7 +32,7 @@ func (m *materialization) release() {
 // schedule sets the timer of the first materialization: a part of the interval fixed by the subtask's name.
 func (k *keyed) schedule() {
 	if !k.b.o.MaterializeOff && k.loop != nil {
-		k.loop.After(offset(k.subtask, k.b.o.Materialize), k.tick)
+		k.wait(offset(k.subtask, k.b.o.Materialize))
 	}
 }
 
@@ -43,14 +43,52 @@ func offset(subtask string, interval time.Duration) time.Duration {
 
 // again sets the timer of the next materialization.
 func (k *keyed) again() {
-	if !k.ended.Load() {
-		k.loop.After(k.b.o.Materialize, k.tick)
+	if k.ended.Load() {
+		return
+	}
+	k.yield()
+	k.wait(k.b.o.Materialize)
+}
+
+// wait sets the timer; one that was set before means nothing any more.
+func (k *keyed) wait(d time.Duration) {
+	k.timers++
+	k.waits = true
+	n := k.timers
+	k.loop.After(d, func() {
+		if n == k.timers {
+			k.tick()
+		}
+	})
+}
+
+// checkGrowth begins a materialization ahead of its time if the log has grown too large, and no other subtask of the worker
+// materializes for the same reason: all of them do at about the same time, and would compete.
+func (k *keyed) checkGrowth() {
+	limit := k.b.o.Growth
+	if limit == 0 || !k.waits || k.ended.Load() || k.running != nil || k.borrowed || k.base.id > k.confirmed {
+		return
+	}
+	log, state := k.inheritedBytes+k.log.Since(k.cut), k.Keyed.Gauges().LiveBytes
+	if float64(log) > limit*float64(state) && k.b.grown.CompareAndSwap(false, true) {
+		k.grown = true
+		k.timers++ // the timer is not waited for
+		k.tick()
+	}
+}
+
+// yield lets another subtask materialize whose log has grown.
+func (k *keyed) yield() {
+	if k.grown {
+		k.grown = false
+		k.b.grown.Store(false)
 	}
 }
 
 // tick begins a materialization in the loop, unless the last one was not contained in a completed checkpoint yet, or there
 // is nothing to materialize.
 func (k *keyed) tick() {
+	k.waits = false
 	if k.ended.Load() {
 		return
 	}

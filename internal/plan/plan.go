@@ -147,10 +147,12 @@ func Compressions() []string { return []string{"none", "snappy"} }
 type Changelog struct {
 	Enabled     bool     `json:"enabled"`
 	Materialize Duration `json:"materialize"` // interval between materializations of a subtask
-	Preemptive  int64    `json:"preemptive"`  // bytes unsent above which a writer uploads ahead of the checkpoint
-	BatchDelay  Duration `json:"batchDelay"`
-	BatchSize   int64    `json:"batchSize"`
-	InFlight    int64    `json:"inFlight"` // bytes of log a worker may have unsent or under way before its tasks wait
+	// Growth is the size of the log, as a part of the state, beyond which a subtask materializes ahead of its time; 0: none.
+	Growth     float64  `json:"growth,omitzero"`
+	Preemptive int64    `json:"preemptive"` // bytes unsent above which a writer uploads ahead of the checkpoint
+	BatchDelay Duration `json:"batchDelay"`
+	BatchSize  int64    `json:"batchSize"`
+	InFlight   int64    `json:"inFlight"` // bytes of log a worker may have unsent or under way before its tasks wait
 }
 
 // Workload is the job to run and its options, as checked JSON that the workload decodes strictly.

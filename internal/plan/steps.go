@@ -53,6 +53,7 @@ func (b *Backend) validate(e *problems, where string) {
 	e.add(min(b.LSM.Cache, b.LSM.Memtable, b.LSM.Rows, b.LSM.Files) < 0, "%slsm has a negative size", where)
 	if c := b.Changelog; c.Enabled {
 		e.add(c.Materialize <= 0, "%schangelog.materialize must be positive", where)
+		e.add(!(c.Growth >= 0), "%schangelog.growth is negative", where)
 		e.add(c.Preemptive <= 0, "%schangelog.preemptive must be positive", where)
 		e.add(c.BatchDelay < 0, "%schangelog.batchDelay is negative", where)
 		e.add(c.BatchSize <= 0, "%schangelog.batchSize must be positive", where)

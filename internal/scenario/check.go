@@ -188,6 +188,7 @@ func differences(a, b plan.Backend) []string {
 		return out
 	}
 	add(x.Materialize != y.Materialize, "changelog.materialize.every")
+	add(x.Growth != y.Growth, "changelog.materialize.growth")
 	add(x.Preemptive != y.Preemptive, "changelog.preemptive")
 	add(x.BatchDelay != y.BatchDelay, "changelog.batch.delay")
 	add(x.BatchSize != y.BatchSize, "changelog.batch.size")

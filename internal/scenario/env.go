@@ -254,6 +254,10 @@ func (l *loader) changelog(f field, owner string, c *plan.Changelog) {
 	if m, ok := o.find("materialize"); ok {
 		if m, ok := l.object(m.value, m.path, "changelog.materialize", "materialize"); ok {
 			read(m, "every", &c.Materialize, positiveDuration)
+			var growth registry.Share
+			if read(m, "growth", &growth, share) {
+				c.Growth = float64(growth)
+			}
 		}
 	}
 	if b, ok := o.find("batch"); ok {

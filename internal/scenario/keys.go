@@ -178,7 +178,10 @@ func armKeys(path string) []key {
 			{name: "inFlight", kind: "size", about: "log bytes of a worker that may be unsent or under way before its tasks wait"},
 		}
 	case "changelog.materialize":
-		return []key{{name: "every", kind: "duration", about: "from one materialization of a subtask to the next"}}
+		return []key{
+			{name: "every", kind: "duration", about: "from one materialization of a subtask to the next"},
+			{name: "growth", kind: "share", about: "or when its log has grown beyond this part of its state; absent: never"},
+		}
 	}
 	return []key{
 		{name: "delay", kind: "duration", about: "what waits this long, over the subtasks of a worker, becomes one object"},

@@ -191,6 +191,9 @@ func (w *writer) arms() {
 		set(3, "enabled", strconv.FormatBool(c.Enabled), "changelog.enabled")
 		w.line(3, "materialize:", "")
 		set(4, "every", c.Materialize.String(), "changelog.materialize.every")
+		if c.Growth > 0 {
+			set(4, "growth", registry.Share(c.Growth).String(), "changelog.materialize.growth")
+		}
 		set(3, "preemptive", registry.Bytes(c.Preemptive).String(), "changelog.preemptive")
 		w.line(3, "batch:", "")
 		set(4, "delay", c.BatchDelay.String(), "changelog.batch.delay")
