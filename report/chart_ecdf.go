@@ -12,6 +12,9 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
+// maxSpan is how far apart the ends of the axis may be; what is less stands at its lower end, as no time at all does.
+const maxSpan = 1e5
+
 // ecdfChart is the share of checkpoints that took no longer than a duration, a line an arm, over the compared phases.
 func ecdfChart(inv *Invocation) *figure {
 	all := inv.arms()
@@ -24,16 +27,15 @@ func ecdfChart(inv *Invocation) *figure {
 	samples := make([][]float64, len(all))
 	for i, a := range all {
 		for _, v := range a.sample(w, duration) {
-			samples[i] = append(samples[i], max(sane(v), 1e-6))
+			v = sane(v)
+			samples[i] = append(samples[i], v)
+			if v > 0 && (low == 0 || v < low) {
+				low = v
+			}
+			high = max(high, v)
 		}
 		slices.Sort(samples[i])
 		n = append(n, fmt.Sprintf("%s (%s)", formatCount(int64(len(samples[i]))), a.name))
-		if k := len(samples[i]); k > 0 {
-			if low == 0 || samples[i][0] < low {
-				low = samples[i][0]
-			}
-			high = max(high, samples[i][k-1])
-		}
 	}
 	parts := []string{inv.head(), list(n) + " completed checkpoints", "phases " + list(w), "marks: p50, p90, p99 where there are samples enough"}
 	if inv.Manifest.Repetitions > 1 {
@@ -44,7 +46,7 @@ func ecdfChart(inv *Invocation) *figure {
 		f.empty = "Nothing to show: no checkpoint completed in a phase that counts."
 		return f
 	}
-	from, to := logRange(low, high)
+	from, to := logRange(max(low, high/maxSpan), high)
 	p := newPanel(axis{label: "duration (log)", min: from, max: to, log: true, ticks: logMillis{}}, axis{label: "share of checkpoints", max: 1, ticks: shareTicks()})
 	p.Add(layer(func(c draw.Canvas, p *plot.Plot) {
 		tx, _ := p.Transforms(&c)
@@ -76,6 +78,7 @@ func staircase(sorted []float64, from, to float64) []point {
 	every := max(1, len(sorted)/(2*figureWidth))
 	below := 0.0
 	for i, v := range sorted {
+		v = max(v, from)
 		share := float64(i+1) / float64(len(sorted))
 		if i%every == 0 || i == len(sorted)-1 {
 			line = append(line, point{v, below}, point{v, share})

@@ -35,7 +35,7 @@ func segments() []segment {
 		{"restart", rgb(0x56B4E9), func(r *results.RecoveryRow) results.Opt { return r.Restart }},
 		{"base", rgb(0x0072B2), func(r *results.RecoveryRow) results.Opt { return r.RestoreBase }},
 		{"replay", rgb(0x7A5FA8), func(r *results.RecoveryRow) results.Opt { return r.Replay }},
-		{"first output", rgb(0xF0E442), func(r *results.RecoveryRow) results.Opt { return r.FirstOutput }},
+		{"first output", rgb(0xE3D26F), func(r *results.RecoveryRow) results.Opt { return r.FirstOutput }},
 		{"caught up", rgb(0xA5D6C5), func(r *results.RecoveryRow) results.Opt {
 			if !r.Recovery.Set || !r.Outage.Set {
 				return results.Opt{}
@@ -219,7 +219,7 @@ func barText(r *results.RecoveryRow, sim bool) string {
 		parts = append(parts, "not restored")
 	}
 	if r.Reprocessed.Set {
-		parts = append(parts, fmt.Sprintf("%s source records again", formatCount(int64(r.Reprocessed.Value))))
+		parts = append(parts, plural(int(r.Reprocessed.Value), "source record")+" again")
 	}
 	return strings.Join(parts, " · ")
 }
