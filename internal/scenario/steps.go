@@ -13,17 +13,34 @@ import (
 const stepsWithin = plan.Duration(2 * time.Minute)
 
 // life is what has become of the job by a step: a stopped one can only be started, and only from what there is.
-type life struct{ stopped, savepoint bool }
+type life struct {
+	stopped, savepoint bool
+	form               string   // of the savepoint that it was stopped with; empty: it was cancelled, or runs
+	backends           []string // by arm: the name of what it runs on
+}
 
 // lifeBefore is the job at the end of the phases read so far. Each of them leaves the job running.
 func lifeBefore(s *Scenario) life {
 	var now life
+	for _, a := range s.Arms {
+		now.backends = append(now.backends, a.Backend.Name)
+	}
 	for _, p := range s.Phases {
 		for _, step := range p.Steps {
+			now.switched(step.Start)
 			now.savepoint = now.savepoint || step.Savepoint != "" || step.Stop != nil && step.Stop.Savepoint != ""
 		}
 	}
 	return now
+}
+
+// switched notes the backend of an arm that a start names: all arms go on with it.
+func (n *life) switched(s *plan.Start) {
+	if s != nil && s.Backend != nil {
+		for i := range n.backends {
+			n.backends[i] = s.Backend.Name
+		}
+	}
 }
 
 // steps reads the steps of phase p, which is not yet among s.Phases.
@@ -71,10 +88,17 @@ func (l *loader) step(item field, p *Phase, s *Scenario, now *life) {
 		now.savepoint = true
 	case "stop":
 		step.Stop = l.stop(o.fields[0])
-		now.stopped, now.savepoint = true, now.savepoint || l.tried(o.path+".stop.savepoint")
+		now.stopped, now.form = true, step.Stop.Savepoint
+		if l.tried(o.path + ".stop.savepoint") {
+			now.savepoint = true
+			if now.form == "" { // it is reported, and nothing that follows from it
+				now.form = plan.Canonical
+			}
+		}
 	case "start":
 		step.Start = l.start(o.fields[0], s, now)
-		now.stopped = false
+		now.stopped, now.form = false, ""
+		now.switched(step.Start)
 	}
 	l.origin(item.path, item.where)
 	p.Steps = append(p.Steps, step)
@@ -102,8 +126,8 @@ func (l *loader) start(f field, s *Scenario, now *life) *plan.Start {
 	if !ok {
 		return start
 	}
-	if read(o, "from", &start.From, word) && start.From == plan.FromSavepoint && !now.savepoint {
-		l.fail(l.places[f.path+".from"], "from last-savepoint, but no step before this takes a savepoint; take one by {savepoint: canonical} or {stop: {savepoint: canonical}}")
+	if read(o, "from", &start.From, word) && now.stopped {
+		l.startFrom(l.places[f.path+".from"], start.From, now)
 	}
 	if read(o, "parallelism", &start.Parallelism, whole(1, s.Job.MaxParallelism)) && start.Parallelism > s.Workers.Count*s.Workers.Slots {
 		l.fail(l.places[f.path+".parallelism"], "parallelism must be at most %d, the slots of %d workers with %d each, is %d",
@@ -113,8 +137,27 @@ func (l *loader) start(f field, s *Scenario, now *life) *plan.Start {
 		i := slices.IndexFunc(s.Arms, func(a Arm) bool { return a.Name == start.Arm })
 		b := s.Arms[i].Backend
 		start.Backend = &b
+		for j, name := range now.backends {
+			if now.stopped && name != b.Name && name != "" && b.Name != "" && now.form != plan.Canonical {
+				l.fail(l.places[f.path+".arm"], "arm %s has backend %s, and the job of arm %s runs on %s: only a canonical savepoint can be opened by another backend; stop with {savepoint: canonical}",
+					start.Arm, b.Name, s.Arms[j].Name, name)
+				break
+			}
+		}
 	}
 	return start
+}
+
+// startFrom checks that the stopped job has what it is to be started from.
+func (l *loader) startFrom(at Place, from string, now *life) {
+	switch {
+	case from == plan.FromSavepoint && !now.savepoint:
+		l.fail(at, "from last-savepoint, but no step before this takes a savepoint; take one by {savepoint: canonical} or {stop: {savepoint: canonical}}")
+	case from == plan.FromSavepoint && now.form == "":
+		l.fail(at, "from last-savepoint, but the job was not stopped with it: what was committed after it would be committed again; stop with {savepoint: canonical}, or start from last-checkpoint")
+	case from == plan.FromCheckpoint && now.form != "":
+		l.fail(at, "from last-checkpoint, but the job was stopped with a savepoint, which retains none; start from last-savepoint, or stop by {stop: {}}")
+	}
 }
 
 // backendsOf lists the backends that an arm may run on in phase p, which is not yet among s.Phases: the one it enters the
