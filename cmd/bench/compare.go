@@ -220,6 +220,9 @@ func (c *comparing) fresh(cmd *cobra.Command, args []string) error {
 	if i := slices.IndexFunc(p.plans, func(x plan.Plan) bool { return x.Baseline }); i < 0 || !slices.ContainsFunc(p.plans, func(x plan.Plan) bool { return !x.Baseline }) {
 		return usage("a comparison takes the baseline and another arm")
 	}
+	if err := fits(p.plans, c.out); err != nil {
+		return err
+	}
 	if err := c.containers.prepare(cmd.Context(), p.plans, c.stderr); err != nil {
 		return err
 	}

@@ -10,8 +10,17 @@ import (
 	"strings"
 	"syscall"
 
+	"statebench.dev/bench/internal/plan"
 	"statebench.dev/bench/internal/run"
 )
+
+// fits refuses plans that cannot fit into this machine.
+func fits(plans []plan.Plan, out string) error {
+	if err := run.Preflight(plans, thisMachine(out)); err != nil {
+		return &exitError{exitEnvironment, err}
+	}
+	return nil
+}
 
 // thisMachine is what runs may use: the memory and the disks that are free now.
 func thisMachine(out string) run.Machine {

@@ -37,6 +37,9 @@ func newReplay(stdout, stderr io.Writer) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if err := fits(p.plans, out); err != nil {
+				return err
+			}
 			if err := containers.prepare(cmd.Context(), p.plans, stderr); err != nil {
 				return err
 			}

@@ -184,8 +184,8 @@ func newRun(stdout, stderr io.Writer) *cobra.Command {
 			if keep && !keepable(p.plans) {
 				return usage("--keep-objects needs a store that outlives the run: add --store dir:PATH or s3://...")
 			}
-			if err := run.Preflight(p.plans, thisMachine(out)); err != nil {
-				return &exitError{exitEnvironment, err}
+			if err := fits(p.plans, out); err != nil {
+				return err
 			}
 			if err := containers.prepare(cmd.Context(), p.plans, stderr); err != nil {
 				return err
