@@ -102,12 +102,12 @@ func (j *numbers) Finish() Verdict {
 	}
 	j.recoveries.finish(j.c, &j.f)
 	before := true // the checkpoint before completed, so that this one's objects are those added against it
-	for _, id := range j.order {
+	for i, id := range j.order {
 		e := j.ended[id]
 		completed := e != nil && e.Kind == history.CheckpointCompleted
 		switch {
 		case completed:
-			j.completed(id, rows[id], before)
+			j.completed(id, rows[id], before && j.alone(i))
 		case e != nil && (rows[id].Status != "aborted" || rows[id].Reason != e.Reason):
 			j.f.add(e.N, "checkpoint %d is %s (%s) in %s, aborted (%s) in the history", id, rows[id].Status, rows[id].Reason, results.CheckpointsFile, e.Reason)
 		}
@@ -116,7 +116,18 @@ func (j *numbers) Finish() Verdict {
 	return j.f.verdict("%d checkpoints: durations, sizes and counts in %s are those of history, references and object trace", len(rows), results.CheckpointsFile)
 }
 
-// completed checks one row against the events and, where the checkpoint before completed too, against the references.
+// alone tells whether no other checkpoint was under way together with the i-th one that was triggered. Of several at a time the
+// first to be acknowledged by a subtask counts what all of them reference, which need not be the first to complete.
+func (j *numbers) alone(i int) bool {
+	apart := func(a, b uint64) bool {
+		end := j.ended[a]
+		return end != nil && end.N < j.triggered[b].N
+	}
+	return (i == 0 || apart(j.order[i-1], j.order[i])) && (i+1 == len(j.order) || apart(j.order[i], j.order[i+1]))
+}
+
+// completed checks one row against the events and, where sizes says that the checkpoint before completed too and no other was under way,
+// against the references.
 func (j *numbers) completed(id uint64, row results.CheckpointRow, sizes bool) {
 	t, e := j.triggered[id], j.ended[id]
 	if d := e.At - t.At; d != e.Dur {
