@@ -18,13 +18,14 @@ type length struct {
 	quiet       int     // at the end of the chaos, without a trigger
 	outage      int     // of the phase for what befalls the container
 	passages    int     // stages are placed at one of the first so many passages
+	events      int     // other events at one of the first so many
 	pace        float64 // by which intervals and time limits are multiplied
 	faultMost   float64
 }
 
 var (
-	simulated = length{warm: 6, chaos: 56, quiet: 8, passages: 8, pace: 1, faultMost: 5}                // read-only: the lengths are constants
-	wallClock = length{warm: 1, chaos: 10, quiet: 3, outage: 4, passages: 3, pace: 0.5, faultMost: 1.5} // read-only: the lengths are constants
+	simulated = length{warm: 6, chaos: 56, quiet: 8, passages: 8, events: 15, pace: 1, faultMost: 5}               // read-only: the lengths are constants
+	wallClock = length{warm: 1, chaos: 10, quiet: 3, outage: 4, passages: 3, events: 3, pace: 0.5, faultMost: 1.5} // read-only: the lengths are constants
 )
 
 // generator draws one plan.
@@ -230,7 +231,7 @@ func (g *generator) anywhere() plan.Trigger {
 		n := int64(at * rate)
 		return plan.Trigger{Record: &n}
 	}
-	return plan.Trigger{Event: pick(g.r, "checkpoint-completed", "checkpoint-triggered", "sink-committed", "checkpoint-acked"), Count: 1 + g.r.IntN(2*g.l.passages-1), Since: "phase"}
+	return plan.Trigger{Event: pick(g.r, "checkpoint-completed", "checkpoint-triggered", "sink-committed", "checkpoint-acked"), Count: 1 + g.r.IntN(g.l.events), Since: "phase"}
 }
 
 func (g *generator) fault(kind string, at plan.Trigger) {
