@@ -192,13 +192,14 @@ func (c *coordinator) serveDeferred(ctx context.Context) {
 	}
 }
 
-// refuseLife answers everybody who waits for a stop or a start.
+// refuseLife answers everybody who waits for a stop or a start, and forgets the stop: a savepoint that is still being decided must
+// not suspend a job that has ended.
 func (c *coordinator) refuseLife(err error) {
 	all := append(c.deferred, c.start)
 	if c.stop != nil {
 		all = append(all, c.stop.request)
 	}
-	c.start, c.deferred = nil, nil
+	c.stop, c.start, c.deferred = nil, nil, nil
 	for _, r := range all {
 		if r != nil {
 			r.answer(0, err)
