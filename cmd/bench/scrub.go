@@ -227,6 +227,9 @@ func (t scrubText) report(spec, prefix string, r *scrub.Report, f *findings) {
 	for _, kind := range []scrub.Kind{scrub.Dangling, scrub.Corrupt, scrub.Foreign, scrub.Upload, scrub.Loose} {
 		t.findings(kind, f.shown[kind], r.Counts[kind])
 	}
+	if r.Moved {
+		fmt.Fprintln(t.out, "the job runs: what it dropped during the audit may look dangling; stop it, or audit again")
+	}
 	if r.Unsure != "" {
 		fmt.Fprintf(t.out, "orphans are not certain: %s\n", r.Unsure)
 	}

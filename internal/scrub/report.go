@@ -22,6 +22,9 @@ type Report struct {
 	Counts map[Kind]int64 `json:"counts"`
 	// Unsure says why orphans cannot be told with certainty, empty when they can: then nothing is repaired.
 	Unsure string `json:"unsure,omitempty"`
+	// Moved tells that the coordinator log went on during the audit: what was read is of no single moment, and what was dropped
+	// meanwhile may have been found dangling.
+	Moved bool `json:"moved,omitempty"`
 	// Content tells that objects were read, not only looked for; Read is how many bytes.
 	Content bool  `json:"content"`
 	Read    int64 `json:"read"`

@@ -64,7 +64,8 @@ type Options struct {
 	Shallow bool
 	// Now is the time that ages are measured at.
 	Now time.Time
-	// Found is called for each finding, by one process at a time; an error of it ends the audit. Nil: findings are only counted.
+	// Found is called for each finding, by one process at a time, and must not wait in the world; an error of it ends the audit.
+	// Nil: findings are only counted.
 	Found func(Finding) error
 }
 
@@ -141,7 +142,7 @@ func Audit(ctx context.Context, w world.World, b store.Bucket, o Options) (*Repo
 	ctx = store.WithInfo(ctx, store.Info{Cause: Cause, Who: Cause})
 	a := &audit{w: w, b: b, o: o.withDefaults(), mu: world.NewMutex(w), uses: map[string]*use{}, r: newReport()}
 	a.r.uses = a.uses
-	for _, step := range []func(context.Context) error{a.marker, a.log, a.retained, a.listing, a.missing, a.uploads} {
+	for _, step := range []func(context.Context) error{a.marker, a.log, a.retained, a.listing, a.missing, a.uploads, a.moved} {
 		if err := step(ctx); err != nil {
 			return nil, err
 		}
@@ -246,6 +247,19 @@ func (a *audit) uploads(ctx context.Context) error {
 		if err := a.found(f); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// moved tells whether somebody has written to the coordinator log since it was read.
+func (a *audit) moved(ctx context.Context) error {
+	for _, err := range a.b.List(ctx, checkpoint.EntryPrefix, checkpoint.EntryKey(a.known.next-1)) {
+		if err != nil {
+			return fmt.Errorf("list the coordinator log: %w", err)
+		}
+		a.r.Moved = true
+		a.r.unsure("the coordinator log went on during the audit")
+		break
 	}
 	return nil
 }

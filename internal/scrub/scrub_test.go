@@ -318,3 +318,25 @@ func TestNothingIsNoStore(t *testing.T) {
 
 // now is the time of all audits here.
 var now = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// TestAnAuditNoticesALiveJob: when the coordinator log goes on during the audit, the report says so.
+func TestAnAuditNoticesALiveJob(t *testing.T) {
+	mem := bucketOf(t, left(t, "heap"))
+	var r *scrub.Report
+	inWorld(t, func(ctx context.Context, w world.World) (err error) {
+		late := false
+		put(t, mem, "stray", nil)
+		r, err = scrub.Audit(ctx, w, mem, scrub.Options{Formats: catalog.Formats(), Found: func(scrub.Finding) error {
+			if late {
+				return nil
+			}
+			late = true
+			e := checkpoint.Entry{Seq: entries(t, mem) + 1, Kind: checkpoint.Takeover, Term: 2, Owner: "somebody"}
+			return mem.Put(ctx, checkpoint.EntryKey(e.Seq), checkpoint.EncodeEntry(e), store.PutOptions{})
+		}})
+		return err
+	})
+	if !r.Moved || r.Unsure == "" {
+		t.Errorf("the log went on: %+v", r)
+	}
+}
