@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/minio/minio-go/v7"
 
@@ -52,9 +53,19 @@ func (u *uploads) keys(prefix string) []string {
 	return slices.DeleteFunc(keys, func(key string) bool { return !strings.HasPrefix(key, prefix) })
 }
 
+// beginGrace is how long an upload may still take to begin once the caller is gone: cut short, the server may have begun one
+// of which nobody knows the id, so that nobody can abort it.
+const beginGrace = time.Second
+
 // begin opens an upload and remembers it.
 func (b *Bucket) begin(ctx context.Context, key string) (id string, err error) {
-	id, err = b.core.NewMultipartUpload(ctx, b.name, key, minio.PutObjectOptions{})
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	bctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(beginGrace, cancel) })()
+	id, err = b.core.NewMultipartUpload(bctx, b.name, key, minio.PutObjectOptions{})
 	if err == nil || errors.Is(mapped(ctx, kindWrite, "", key, err), store.ErrAmbiguous) || ctx.Err() != nil {
 		b.begun.begin(key, id)
 	}
