@@ -120,6 +120,9 @@ func TestStopAndStart(t *testing.T) {
 		{"heap", "lsm", backend.Canonical}, {"heap-on", "lsm", backend.Canonical}, {"heap", "lsm-on", backend.Canonical},
 		{"lsm", "heap", backend.Canonical}, {"lsm-on", "heap-on", backend.Canonical}, {"lsm", "lsm", backend.Canonical},
 	} {
+		if testing.Short() && i%6 != 0 { // the race detector multiplies what an LSM tree costs
+			continue
+		}
 		t.Run(fmt.Sprintf("%s to %s %s", c.from, c.to, c.form), func(t *testing.T) {
 			simulate(t, uint64(i), func(ctx context.Context, w world.World) {
 				s := newSite(t, w, func(cfg *Config) { cfg.Backend = all[c.from] })
@@ -169,6 +172,9 @@ func TestWorkerCrashAtEachStageOfASavepoint(t *testing.T) {
 			continue // a savepoint has no such stage; the stop has, for the checkpoints that it drops
 		}
 		for _, stop := range []bool{false, true} {
+			if testing.Short() && (i%4 != 0 || stop == (i%8 == 0)) {
+				continue
+			}
 			t.Run(fmt.Sprintf("%s stop %t", point, stop), func(t *testing.T) {
 				simulate(t, uint64(i), func(ctx context.Context, w world.World) {
 					s := newSite(t, w, func(cfg *Config) {
@@ -262,6 +268,9 @@ func TestSecondRestoreBeforeTheFirstMaterialization(t *testing.T) {
 	for _, c := range []struct{ from, form string }{
 		{"heap", backend.Native}, {"heap", backend.Canonical}, {"heap", ""}, {"lsm", backend.Native}, {"lsm", backend.Canonical}, {"lsm", ""},
 	} {
+		if testing.Short() && c.from == lsm.Name {
+			continue
+		}
 		t.Run(c.from+" "+c.form, func(t *testing.T) {
 			simulateSeeds(t, 3, func(ctx context.Context, w world.World, t testing.TB) {
 				s := newSite(t, w, func(cfg *Config) { cfg.Backend = all[c.from] })
@@ -306,6 +315,9 @@ func TestSavepointDisturbsNoCheckpoint(t *testing.T) {
 	all := backends()
 	for _, name := range []string{"heap-on", "lsm", "lsm-on"} {
 		for _, form := range []string{backend.Canonical, backend.Native} {
+			if testing.Short() && (name != "heap-on" || form == backend.Native) {
+				continue
+			}
 			sizes := map[bool][]int64{}
 			for _, with := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s %s %t", name, form, with), func(t *testing.T) {
