@@ -107,7 +107,7 @@ func (j *numbers) Finish() Verdict {
 		completed := e != nil && e.Kind == history.CheckpointCompleted
 		switch {
 		case completed:
-			j.completed(id, rows[id], before && j.alone(i))
+			j.completed(id, rows[id], before && j.alone(i) && (i == 0 || j.alone(i-1)))
 		case e != nil && (rows[id].Status != "aborted" || rows[id].Reason != e.Reason):
 			j.f.add(e.N, "checkpoint %d is %s (%s) in %s, aborted (%s) in the history", id, rows[id].Status, rows[id].Reason, results.CheckpointsFile, e.Reason)
 		}
@@ -117,7 +117,8 @@ func (j *numbers) Finish() Verdict {
 }
 
 // alone tells whether no other checkpoint was under way together with the i-th one that was triggered. Of several at a time the
-// first to be acknowledged by a subtask counts what all of them reference, which need not be the first to complete.
+// first to be acknowledged by a subtask counts what all of them reference, which need not be the first to complete, nor to complete at
+// all: then the next one counts it.
 func (j *numbers) alone(i int) bool {
 	apart := func(a, b uint64) bool {
 		end := j.ended[a]
@@ -126,8 +127,8 @@ func (j *numbers) alone(i int) bool {
 	return (i == 0 || apart(j.order[i-1], j.order[i])) && (i+1 == len(j.order) || apart(j.order[i], j.order[i+1]))
 }
 
-// completed checks one row against the events and, where sizes says that the checkpoint before completed too and no other was under way,
-// against the references.
+// completed checks one row against the events and, where sizes says that the checkpoint before completed too, and that no other was
+// under way together with either, against the references.
 func (j *numbers) completed(id uint64, row results.CheckpointRow, sizes bool) {
 	t, e := j.triggered[id], j.ended[id]
 	if d := e.At - t.At; d != e.Dur {

@@ -58,3 +58,26 @@ func TestConcurrentCheckpointsShareWhatTheyCount(t *testing.T) {
 		t.Errorf("one after the other: %+v", v)
 	}
 }
+
+// A checkpoint is judged by the references only if the one before it was alone too: what that one shared with another, which was
+// aborted, counts for the next.
+func TestWhatAnAbortedCheckpointCountedIsCountedAgain(t *testing.T) {
+	c, zero := &Case{}, results.Opt{Set: true}
+	for id, status := range map[string]string{"1": "aborted", "2": "completed", "3": "completed", "4": "completed"} { // order-free: rows by id
+		c.checkpoints = append(c.checkpoints, results.CheckpointRow{ID: id, Status: status, StartDelay: zero, Align: zero, Sync: zero, Async: zero})
+	}
+	j := newNumbers(c)
+	for n, e := range []history.Event{
+		{Kind: history.CheckpointTriggered, Checkpoint: 1}, {Kind: history.CheckpointTriggered, Checkpoint: 2},
+		{Kind: history.CheckpointCompleted, Checkpoint: 2, Sizes: &history.Sizes{}}, {Kind: history.CheckpointAborted, Checkpoint: 1},
+		{Kind: history.CheckpointTriggered, Checkpoint: 3}, {Kind: history.CheckpointCompleted, Checkpoint: 3, Sizes: &history.Sizes{Checkpointed: 7}},
+		{Kind: history.CheckpointTriggered, Checkpoint: 4}, {Kind: history.CheckpointCompleted, Checkpoint: 4, Sizes: &history.Sizes{Checkpointed: 9}},
+	} {
+		e.N = int64(n + 1)
+		j.Observe(&e)
+	}
+	evidence := strings.Join(j.Finish().Evidence, "\n")
+	if strings.Contains(evidence, "reports 7 bytes") || !strings.Contains(evidence, "checkpoint 4 reports 9 bytes checkpointed") {
+		t.Errorf("evidence:\n%s", evidence)
+	}
+}
