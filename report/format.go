@@ -115,6 +115,8 @@ func formatRatio(r float64) string {
 		return digits(r)
 	case r >= 0.01:
 		return strconv.FormatFloat(r, 'f', 2, 64)
+	case r > 0 && r < 0.001:
+		return "<0.001"
 	default:
 		return digits(r)
 	}
