@@ -39,10 +39,11 @@ func everyByte(t *testing.T, f scrub.Format, key string, body []byte) {
 	if err := verify(body); err != nil {
 		t.Errorf("%s %s: %v", f.Name, key, err)
 	}
-	for i := range body {
-		if testing.Short() && i%7 != 0 {
-			continue
-		}
+	step := 1
+	if testing.Short() { // with the race detector, in which this takes ten times as long
+		step = 17
+	}
+	for i := 0; i < len(body); i += step {
 		if err := verify(body[:i]); err == nil {
 			t.Errorf("%s %s is cut to %d of %d bytes, and whole", f.Name, key, i, len(body))
 		}
