@@ -23,7 +23,11 @@ type framer struct {
 	runs      []run   // in order of scattered
 	blocks    []block // of the section being written; offsets within it
 	index     []byte
+	plain     int // blocks since the last one that compressed
 }
+
+// tryEvery is after how many blocks that did not compress only one in as many is tried.
+const tryEvery = 8
 
 // begin starts an object in buf's memory.
 func (f *framer) begin(buf []byte) {
@@ -173,9 +177,14 @@ func (f *framer) block(seq uint64, first, last keygroup.ID, start int) {
 	at := len(f.body)
 	f.body = slices.Grow(f.body, blockHeader+s2.MaxEncodedLen(len(f.raw)))
 	room := f.body[at : at+blockHeader+s2.MaxEncodedLen(len(f.raw))]
-	codec, payload := byte(codecS2), s2.Encode(room[blockHeader:], f.raw)
-	if len(payload) > len(f.raw)-len(f.raw)/8 {
+	codec, payload := byte(codecPlain), []byte(nil)
+	if f.plain < tryEvery || f.plain%tryEvery == 0 {
+		codec, payload = codecS2, s2.Encode(room[blockHeader:], f.raw)
+	}
+	if f.plain++; codec == codecPlain || len(payload) > len(f.raw)-len(f.raw)/8 {
 		codec, payload = codecPlain, room[blockHeader:][:copy(room[blockHeader:], f.raw)]
+	} else {
+		f.plain = 0
 	}
 	h := room[:blockHeader+len(payload)]
 	binary.LittleEndian.PutUint32(h[4:], uint32(len(payload)))

@@ -21,6 +21,7 @@ type rows struct {
 	dead    int64    // bytes of chunks that no row refers to
 	dirty   []uint32 // numbers of the dirty rows
 	unsaved int64    // bytes of the dirty rows
+	last    int      // row that was looked up last
 }
 
 // row is an element, or the knowledge that there is none.
@@ -68,7 +69,7 @@ func (t *rows) value(r *row) []byte {
 
 // find returns the row of key, nil if there is none or what it says is not known.
 func (t *rows) find(key []byte) *row {
-	n := t.lookup(xxh3.Hash(key), key)
+	n, _ := t.lookup(key)
 	if n < 0 || t.entries[n].flags&rowUnknown != 0 {
 		return nil
 	}
@@ -77,25 +78,30 @@ func (t *rows) find(key []byte) *row {
 	return r
 }
 
-// lookup returns the number of key's row, -1 for none.
-func (t *rows) lookup(h uint64, key []byte) int {
+// lookup returns the number of key's row, or -1 and the key's hash. What was asked for last is found at once: a record reads
+// its value and then replaces it.
+func (t *rows) lookup(key []byte) (n int, h uint64) {
+	if t.last < len(t.entries) && bytes.Equal(t.key(&t.entries[t.last]), key) {
+		return t.last, 0
+	}
+	h = xxh3.Hash(key)
 	mask := len(t.slots) - 1
 	for i := int(h) & mask; t.slots[i] != 0; i = (i + 1) & mask {
 		v := t.slots[i]
 		if v>>32 == h>>32 {
 			if n := int(uint32(v)) - 1; bytes.Equal(t.key(&t.entries[n]), key) {
-				return n
+				t.last = n
+				return n, h
 			}
 		}
 	}
-	return -1
+	return -1, h
 }
 
 // put sets the element key and returns its row; gone says that there is none, and then value is empty. dirty says that the
 // tree does not know.
 func (t *rows) put(key, value []byte, gone, dirty bool) *row {
-	h := xxh3.Hash(key)
-	n := t.lookup(h, key)
+	n, h := t.lookup(key)
 	if n < 0 {
 		n = t.add(h, key, value)
 	} else {
@@ -133,6 +139,7 @@ func (t *rows) add(h uint64, key, value []byte) int {
 	size := uint32(len(value))
 	t.entries = append(t.entries, row{chunk: chunk, off: off, keyLen: uint32(len(key)), valLen: size, valCap: size})
 	n := len(t.entries) - 1
+	t.last = n
 	copy(t.chunks[chunk][off:], key)
 	copy(t.value(&t.entries[n]), value)
 	if len(t.entries)*4 > len(t.slots)*3 {
@@ -174,7 +181,7 @@ func (t *rows) room(n int) (chunk, off uint32) {
 
 // forget says that the tree alone knows the element key from now on.
 func (t *rows) forget(key []byte) {
-	if n := t.lookup(xxh3.Hash(key), key); n >= 0 {
+	if n, _ := t.lookup(key); n >= 0 {
 		t.entries[n].flags = t.entries[n].flags&rowDirty | rowUnknown
 	}
 }
