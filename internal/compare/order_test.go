@@ -52,8 +52,9 @@ func TestOrdersAreBalancedAndKeepPairsTogether(t *testing.T) {
 		}
 		return b.String()
 	}
-	if text(1) != text(1) || text(1) == text(2) {
-		t.Errorf("orders are not drawn from the seed: %s, %s", text(1), text(2))
+	first, again, other := text(1), text(1), text(2)
+	if first != again || first == other {
+		t.Errorf("orders are not drawn from the seed: %s, %s, %s", first, again, other)
 	}
 }
 

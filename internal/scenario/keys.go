@@ -1,8 +1,6 @@
 package scenario
 
 import (
-	"slices"
-
 	"statebench.dev/bench/internal/plan"
 )
 
@@ -307,11 +305,4 @@ func names(keys []key) []string {
 		out[i] = k.name
 	}
 	return out
-}
-
-// limits are the ends of a whole number that stands in a block.
-func limits(path, name string) (lo, hi int64) {
-	keys := block(path)
-	k := keys[slices.IndexFunc(keys, func(k key) bool { return k.name == name })]
-	return k.lo, k.hi
 }
