@@ -92,13 +92,13 @@ func RunDamagedObjects(t *testing.T, factory func(testing.TB) backend.Factory, f
 func damagedObjects(h *harness, form string, cut bool, stride int) (tried int) {
 	b := h.open(1, nil).bind(newModel())
 	b.fill(8)
-	c := b.j.checkpoint(b.m)
+	b.j.checkpoint(b.m)
 	b.fill(4)
-	if form == "" {
-		c = b.j.checkpoint(b.m)
-	} else {
-		c = b.j.savepoint(b.m, form)
+	take := b.j.checkpoint
+	if form != "" {
+		take = func(m *model) *checkpointed { return b.j.savepoint(m, form) }
 	}
+	c := take(b.m)
 	b.j.close()
 	h.want(len(objectsOf(c)) > 0, "there are no objects")
 	tryAt := func(ref backend.ObjectRef, at int64, p int) {

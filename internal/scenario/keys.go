@@ -1,8 +1,6 @@
 package scenario
 
-import (
-	"statebench.dev/bench/internal/plan"
-)
+import "statebench.dev/bench/internal/plan"
 
 // key is one key of a block: what the loader accepts there and what the JSON Schema says of it.
 type key struct {
