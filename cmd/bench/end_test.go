@@ -268,7 +268,7 @@ func TestAFullDiskIsInconclusive(t *testing.T) {
 		if err := os.Mkdir(out, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := unix.Mount("tmpfs", out, "tmpfs", 0, "size=384k"); err != nil {
+		if err := unix.Mount("tmpfs", out, "tmpfs", 0, "size=128m"); err != nil {
 			t.Skipf("a small file system takes root and the right to mount: %v", err)
 		}
 		t.Cleanup(func() {
@@ -276,7 +276,37 @@ func TestAFullDiskIsInconclusive(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		full(t, start(t, dir, "bench", "run", scenarioFile(t, "long.yaml"), "--world", world), "no space left on device")
+		p := start(t, dir, "bench", "run", scenarioFile(t, "long.yaml"), "--world", world)
+		fill(t, out)
+		full(t, p, "no space left on device")
+	}
+}
+
+// fill takes the space of a file system once a run has begun there, but for what a manifest needs. A run that
+// found it full would not begin. The space is free again when the test ends.
+func fill(t *testing.T, out string) {
+	t.Helper()
+	for begun := []string(nil); len(begun) == 0; time.Sleep(time.Millisecond) {
+		begun, _ = filepath.Glob(filepath.Join(out, "*", "*", "runs", "*", "plan.json"))
+	}
+	f, err := os.CreateTemp(out, "filler")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	if err := os.Remove(f.Name()); err != nil { // the space stays taken while it is open
+		t.Fatal(err)
+	}
+	size, chunk := int64(0), make([]byte, 1<<20)
+	for {
+		n, err := f.Write(chunk)
+		size += int64(n)
+		if err != nil {
+			break
+		}
+	}
+	if err := f.Truncate(size - 64<<10); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -67,7 +67,7 @@ func diskOf(path string) (run.Disk, bool) {
 		if err == nil {
 			var s syscall.Statfs_t
 			st, ok := info.Sys().(*syscall.Stat_t)
-			if err := syscall.Statfs(path, &s); err != nil || !ok {
+			if err := syscall.Statfs(path, &s); err != nil || !ok || s.Blocks == 0 { // /proc and its like tell nothing
 				return run.Disk{}, false
 			}
 			return run.Disk{Device: uint64(st.Dev), Free: int64(s.Bavail) * int64(s.Bsize)}, true
