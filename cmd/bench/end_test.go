@@ -277,18 +277,16 @@ func TestAFullDiskIsInconclusive(t *testing.T) {
 			}
 		})
 		p := start(t, dir, "bench", "run", scenarioFile(t, "long.yaml"), "--world", world)
+		p.until("begins (1 of 2)")
 		fill(t, out)
 		full(t, p, "no space left on device")
 	}
 }
 
-// fill takes the space of a file system once a run has begun there, but for what a manifest needs. A run that
-// found it full would not begin. The space is free again when the test ends.
+// fill takes the space of a file system under a run, but for what a manifest needs: a run that finds it full does not begin.
+// The space is free again when the test ends.
 func fill(t *testing.T, out string) {
 	t.Helper()
-	for begun := []string(nil); len(begun) == 0; time.Sleep(time.Millisecond) {
-		begun, _ = filepath.Glob(filepath.Join(out, "*", "*", "runs", "*", "plan.json"))
-	}
 	f, err := os.CreateTemp(out, "filler")
 	if err != nil {
 		t.Fatal(err)
