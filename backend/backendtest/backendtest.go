@@ -64,7 +64,7 @@ func Run(t *testing.T, factory func(testing.TB) backend.Factory) {
 	for _, c := range tests() {
 		t.Run(c.name, func(t *testing.T) {
 			seeds := uint64(3)
-			if c.groups > 1000 {
+			if c.groups > 1000 || testing.Short() {
 				seeds = 1
 			}
 			for seed := range seeds {
@@ -75,7 +75,7 @@ func Run(t *testing.T, factory func(testing.TB) backend.Factory) {
 	t.Run("Model", func(t *testing.T) {
 		seeds := uint64(24)
 		if testing.Short() {
-			seeds = 8
+			seeds = 4
 		}
 		for seed := range seeds {
 			c := test{groups: 32, f: func(h *harness) { randomRun(h, 400) }}
@@ -84,7 +84,11 @@ func Run(t *testing.T, factory func(testing.TB) backend.Factory) {
 	})
 	t.Run("SameSeedSameObjects", func(t *testing.T) {
 		c := test{groups: 32, f: func(h *harness) { randomRun(h, 300) }}
-		for seed := range uint64(3) {
+		seeds := uint64(3)
+		if testing.Short() {
+			seeds = 1
+		}
+		for seed := range seeds {
 			var left [2]string
 			for i := range left {
 				left[i] = c.run(t, factory, seed, world.NewSim(world.SimOptions{Seed: seed}))
