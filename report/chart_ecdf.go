@@ -78,7 +78,6 @@ func staircase(sorted []float64, from, to float64) []point {
 	every := max(1, len(sorted)/(2*figureWidth))
 	below := 0.0
 	for i, v := range sorted {
-		v = max(v, from)
 		share := float64(i+1) / float64(len(sorted))
 		if i%every == 0 || i == len(sorted)-1 {
 			line = append(line, point{v, below}, point{v, share})

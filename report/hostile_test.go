@@ -102,6 +102,23 @@ func TestAbsurdNumbersAreRendered(t *testing.T) {
 	}
 }
 
+// TestMostCheckpointsTakeNoTime is what a small state gives in the simulated world under profile local: no logarithm has a
+// place for the median.
+func TestMostCheckpointsTakeNoTime(t *testing.T) {
+	dir := results.Dir(filepath.Join(t.TempDir(), "x"))
+	side().write(t, dir)
+	inv, err := Load(dir)
+	must(t, err)
+	for _, r := range inv.Runs {
+		for i := range r.Checkpoints {
+			if i%8 != 0 {
+				r.Checkpoints[i].Duration = results.Some(0.0)
+			}
+		}
+	}
+	render(t, inv)
+}
+
 func TestNamesCannotBecomeMarkup(t *testing.T) {
 	const evil = `<img id=x onerror="a()">`
 	inv := fresh(t, made{arms: []string{"off" + evil, "on" + evil + "-on"}, reps: 1, change: func(p *plan.Plan) {

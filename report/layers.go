@@ -173,11 +173,14 @@ func triangle(at vg.Point) []vg.Point {
 // transforms place values on the data area; a logarithmic axis takes what is not above its lower end for that.
 func transforms(c *draw.Canvas, p *plot.Plot) (tx, ty func(float64) vg.Length) {
 	tx, ty = p.Transforms(c)
-	if _, log := p.Y.Scale.(plot.LogScale); log {
-		plain := ty
-		ty = func(v float64) vg.Length { return plain(max(v, p.Y.Min)) }
+	return fromLowerEnd(&p.X, tx), fromLowerEnd(&p.Y, ty)
+}
+
+func fromLowerEnd(a *plot.Axis, place func(float64) vg.Length) func(float64) vg.Length {
+	if _, log := a.Scale.(plot.LogScale); !log {
+		return place
 	}
-	return tx, ty
+	return func(v float64) vg.Length { return place(max(v, a.Min)) }
 }
 
 // polyline connects points.
