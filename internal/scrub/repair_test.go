@@ -67,6 +67,23 @@ func TestRepairRemovesOrphansOnly(t *testing.T) {
 	}
 }
 
+// TestRepairSparesUploadsThatAreNotARuns: those of savepoints are the user's, and what no run begins is somebody else's.
+func TestRepairSparesUploadsThatAreNotARuns(t *testing.T) {
+	mem := bucketOf(t, left(t, "heap"))
+	littered(t, mem)
+	for _, key := range []string{"savepoint/400/count-0/1", "elsewhere/upload"} {
+		if _, err := mem.BeginUpload(t.Context(), key, []byte("part")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if done, err := repaired(t, old(mem), scrub.RepairOptions{Yes: true}, nil); err != nil || done.Uploads != 1 {
+		t.Errorf("repaired %+v, %v", done, err)
+	}
+	if open, err := mem.Uploads(t.Context(), ""); err != nil || len(open) != 2 {
+		t.Errorf("still open: %+v, %v", open, err)
+	}
+}
+
 // TestRepairSparesTheYoung: what is younger than the grace age stays, and what has no age, unless that is said to do.
 func TestRepairSparesTheYoung(t *testing.T) {
 	mem := bucketOf(t, left(t, "heap"))
@@ -90,6 +107,7 @@ func TestRepairIsRefused(t *testing.T) {
 	objects := left(t, "heap-changelog")
 	r, _ := audit(t, bucketOf(t, objects), scrub.Options{Shallow: true})
 	meta, last := r.Checkpoints[0].Metadata, checkpoint.EntryKey(r.Log.Entries)
+	wrong := checkpoint.Entry{Seq: r.Log.Entries + 1, Kind: checkpoint.Complete, Term: r.Log.Term, Owner: "c", ID: 9000, Metadata: meta}
 	none := time.Duration(0)
 	fresh := old(bucketOf(t, objects))
 	fresh.at = map[string]time.Time{last: now.Add(-90 * time.Second)}
@@ -116,6 +134,7 @@ func TestRepairIsRefused(t *testing.T) {
 	}{
 		"no marker":     {old(replaced(t, objects, scrub.Marker, nil)), scrub.RepairOptions{}, nil, "no run has marked"},
 		"no metadata":   {old(replaced(t, objects, meta, nil)), scrub.RepairOptions{}, nil, "not certain"},
+		"of another":    {old(replaced(t, objects, checkpoint.EntryKey(wrong.Seq), checkpoint.EncodeEntry(wrong))), scrub.RepairOptions{}, nil, "not certain"},
 		"damaged entry": {old(replaced(t, objects, last, []byte("x"))), scrub.RepairOptions{}, nil, "not certain"},
 		"fresh log":     {fresh, scrub.RepairOptions{}, nil, "1m30s ago"},
 		"no ages":       {bucketOf(t, objects), scrub.RepairOptions{}, nil, "does not tell"},

@@ -105,7 +105,9 @@ func (a *audit) one(ctx context.Context, l *CheckpointLine, index int) error {
 	}
 	m := done.Metadata
 	a.use(done.Object, index).verified = true
-	if m.ID != l.ID {
+	if m.ID != l.ID { // what the checkpoint itself names is not known
+		l.Problem = "its metadata is that of another checkpoint"
+		a.r.unsure("the metadata of " + name + " is that of another checkpoint")
 		return a.corrupt(l.Metadata, fmt.Errorf("the coordinator log calls it %d, it says %d", l.ID, m.ID), name)
 	}
 	l.Attempt, l.Parallelism = m.Attempt, m.Parallelism
