@@ -60,7 +60,9 @@ func (b *plain) Open(ctx context.Context, o backend.OpenOptions) (backend.Keyed,
 	inner := o
 	inner.Handles = nil
 	var deltas []backend.ObjectRef
+	logged := false
 	for _, h := range o.Handles {
+		logged = logged || len(h.Delta) > 0
 		n, ok := h.Narrow(o.Range)
 		if !ok {
 			continue
@@ -74,12 +76,12 @@ func (b *plain) Open(ctx context.Context, o backend.OpenOptions) (backend.Keyed,
 			inner.Handles = append(inner.Handles, n)
 		}
 	}
-	if len(deltas) == 0 {
+	if !logged {
 		return b.nested.Open(ctx, o)
 	}
 	keyed, err := b.nested.Open(ctx, inner)
-	if err != nil {
-		return nil, err
+	if err != nil || len(deltas) == 0 {
+		return keyed, err
 	}
 	if err := b.replay(ctx, keyed, deltas, o); err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", o.Subtask, err), keyed.Close(ctx))
