@@ -221,3 +221,75 @@ func TestUploadsArePaged(t *testing.T) {
 		t.Errorf("%d uploads, %v", len(up), err)
 	}
 }
+
+// TestUploadWhoseCallerIsGoneIsKnown: the answer to the begin of an upload comes after the caller has gone. The upload exists by
+// then, so its id must not be lost: a put removes it, and who began one alone can remove it.
+func TestUploadWhoseCallerIsGoneIsKnown(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		begin func(ctx context.Context, b store.Bucket) (store.Upload, error)
+		left  bool
+	}{
+		{"put", func(ctx context.Context, b store.Bucket) (store.Upload, error) {
+			return store.Upload{}, b.Put(ctx, "base/1", make([]byte, 6<<20), store.PutOptions{})
+		}, false},
+		{"begin", func(ctx context.Context, b store.Bucket) (store.Upload, error) {
+			return b.(store.MultipartBeginner).BeginUpload(ctx, "base/1", []byte("part"))
+		}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b, w := open(t, "")
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			begun := false
+			w.fault = func(r *http.Request, answer func() *http.Response) (*http.Response, error) {
+				if r.Method != http.MethodPost || !r.URL.Query().Has("uploads") {
+					return answer(), r.Context().Err()
+				}
+				resp := answer()
+				begun = true
+				cancel()
+				if err := r.Context().Err(); err != nil { // as a transport would that waits for the answer
+					return nil, err
+				}
+				return resp, nil
+			}
+			u, err := c.begin(ctx, b)
+			if !errors.Is(err, context.Canceled) || !begun {
+				t.Fatalf("begun: %t, then %v", begun, err)
+			}
+			got, err := b.Uploads(t.Context(), "")
+			if err != nil || (len(got) == 1) != c.left {
+				t.Fatalf("Uploads: %v, %v", got, err)
+			}
+			if c.left {
+				if got[0].Key != u.Key || got[0].ID != u.ID {
+					t.Errorf("upload %+v was begun, the caller was told of %+v", got[0], u)
+				}
+				if err := b.AbortUpload(t.Context(), u); err != nil {
+					t.Errorf("AbortUpload: %v", err)
+				}
+			}
+		})
+	}
+}
+
+// TestBeginOfAnUploadIsGivenUp: a server that does not answer holds a caller that is gone for the grace and no longer, and one
+// that was gone before is not asked.
+func TestBeginOfAnUploadIsGivenUp(t *testing.T) {
+	b, w := open(t, "")
+	ctx, cancel := context.WithCancel(t.Context())
+	w.fault = func(r *http.Request, _ func() *http.Response) (*http.Response, error) {
+		cancel()
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}
+	for range 2 {
+		if _, err := b.(store.MultipartBeginner).BeginUpload(ctx, "base/1", nil); !errors.Is(err, context.Canceled) {
+			t.Errorf("BeginUpload: %v", err)
+		}
+	}
+	if len(w.requests) != 1 {
+		t.Errorf("requests: %v", w.requests)
+	}
+}
