@@ -28,12 +28,16 @@ func groups(list []phase) [][]key {
 	}
 }
 
-// pick takes of each group the first metric that every run has.
+// pick takes of each group the first metric that every run has, or else the first that any has: what some runs do not have,
+// such as the restore of a recovery that never came, must not drop out of what decides.
 func (c *Comparison) pick(groups [][]key) (keys []key) {
+	runs := c.counting()
+	lacks := func(k key) func(r *Run) bool { return func(r *Run) bool { return !r.figures[k].OK() } }
 	for _, group := range groups {
-		i := slices.IndexFunc(group, func(k key) bool {
-			return !slices.ContainsFunc(c.counting(), func(r *Run) bool { return !r.figures[k].OK() })
-		})
+		i := slices.IndexFunc(group, func(k key) bool { return !slices.ContainsFunc(runs, lacks(k)) })
+		if i < 0 {
+			i = slices.IndexFunc(group, func(k key) bool { return slices.ContainsFunc(runs, func(r *Run) bool { return r.figures[k].OK() }) })
+		}
 		if i >= 0 {
 			keys = append(keys, group[i])
 		}

@@ -67,8 +67,6 @@ func DefaultRule(m metrics.Metric, floor, level float64) Rule {
 	switch {
 	case r.Class == NearExact:
 		r.Floor = NearExactFloor
-	case r.Class == Exact:
-		r.Floor = 0
 	case r.Class == Rare && strings.HasSuffix(m.Name, ".total"), strings.HasSuffix(m.Name, ".outage"):
 		r.Absolute = RecoveryFloor
 	case r.Class == Rare && m.Unit == metrics.Millis:
@@ -86,11 +84,9 @@ func DefaultRule(m metrics.Metric, floor, level float64) Rule {
 // classOf sorts the metrics.
 func classOf(m metrics.Metric) Class {
 	switch {
-	case m.Name == "recoveries", m.Name == "rescales":
-		return Exact
 	case m.Name == "records":
 		return NearExact // where a phase ends is seen at the end of a batch; that of the whole run is exact
-	case m.Samples == metrics.Recoveries, m.Samples == metrics.Rescales:
+	case m.Samples == metrics.Recoveries, m.Samples == metrics.Rescales, m.Samples == metrics.Starts:
 		return Rare
 	case m.Measured:
 		return Noisy

@@ -302,6 +302,8 @@ func (c *Comparison) settle() {
 			r.Block(c.Void)
 		case r.rule.Class != Exact && unequal:
 			r.Block("the variants did not do the same work")
+		case r.Primary && r.Missing != "" && r.Verdict != Regression:
+			r.Block("runs without a figure may be the worst ones")
 		case why != "" && r.rule.Class == Noisy && r.Metric.Timed():
 			r.Block(why)
 		}

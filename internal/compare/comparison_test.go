@@ -180,6 +180,29 @@ func TestWhatCannotBeComparedIsSaid(t *testing.T) {
 	}
 }
 
+// A run that never restored has no figure, and is the worst of all: without it the others must not pass.
+func TestRunsWithoutAFigureAreNotLeftOut(t *testing.T) {
+	m := made{arms: offOn, reps: 10, checkpoints: 40, change: func(p *plan.Plan, _ *results.RunEntry) {
+		p.Faults = []plan.Fault{{ID: "f", Kind: "worker-crash", Phase: "steady", Where: "worker/1", At: plan.Trigger{Phase: "start"}}}
+	}, recovery: func(arm string, rep int) results.RecoveryRow {
+		if arm == "changelog-on" && rep == 3 {
+			return results.RecoveryRow{}
+		}
+		return results.RecoveryRow{RestoreBase: results.Some(100.0), Replay: results.Some(0.0)}
+	}}
+	c := compared(t, load(t, string(m.write(t))), nil, Options{})
+	if r := row(t, c, "steady/recovery.restore"); !r.Primary || r.Verdict != Inconclusive || !strings.Contains(c.Text(), "1 of 20 runs have none: 1 of 1 did not restore") || c.Exit() != 2 || c.Settled() {
+		t.Errorf("exit %d, %+v\n%s", c.Exit(), r.Judgement, c.Text())
+	}
+	m.recovery = func(string, int) results.RecoveryRow {
+		return results.RecoveryRow{RestoreBase: results.Some(100.0), Replay: results.Some(0.0)}
+	}
+	c = compared(t, load(t, string(m.write(t))), nil, Options{})
+	if r := row(t, c, "steady/recovery.restore"); !r.Primary || r.Verdict != Equivalent || c.Exit() != 0 || !c.Settled() {
+		t.Errorf("exit %d, %+v\n%s", c.Exit(), r.Judgement, c.Text())
+	}
+}
+
 func TestPhasesThatAreDisturbedDifferentlyAreNotCompared(t *testing.T) {
 	fault := func(p *plan.Plan, _ *results.RunEntry) {
 		if !p.Baseline {

@@ -311,12 +311,6 @@ func (j *Judgement) finish() {
 	}
 }
 
-// Suspicious is the first look of a gate: something bad beyond the floor that would come by chance in less than one of
-// five cases. More pairs are then run before anything is decided.
-func (j *Judgement) Suspicious() bool {
-	return j.tested && !j.shut && j.P < 0.2 && math.Abs(j.shift.Estimate) > j.floor && j.direction(j.shift.Estimate) == Regression
-}
-
 // Block makes a judgement inconclusive for good, for a reason that has nothing to do with its numbers, such as a variant
 // that drifts.
 func (j *Judgement) Block(reason string) {

@@ -17,8 +17,8 @@ type host struct {
 	episode float64 // probability that an episode begins
 }
 
-// The two hosts of the tables. With these the paired test at 95 % and a floor of 3 % is as good as it was found to be when
-// the rules were chosen; see TestFiguresOfTheNoiseModel.
+// The two hosts of the tables, by which the rules were chosen. What was not written down of the model then, such as the mean
+// delay, is such that the paired test at 95 % and a floor of 3 % comes out as it did; see docs/statistics.md.
 var (
 	quiet  = host{drift: 0.01, jitter: 0.015, tail: 0.02, episode: 0.01} // read-only: a model
 	shared = host{drift: 0.05, jitter: 0.04, tail: 0.05, episode: 0.05}  // read-only: a model
@@ -79,15 +79,16 @@ func decide(n int, r Rule) func(rng *rand.Rand, h host, effect float64) Verdict 
 	}
 }
 
-// twoStages is the gate: 8 pairs, and 12 more only if these look bad; decided on all 20.
+// twoStages is `--pairs 8 --extend-to 20`: 8 pairs are enough when they are equivalent; else 12 more, decided on all 20.
 func twoStages(r Rule) func(rng *rand.Rand, h host, effect float64) Verdict {
-	r.Level = GateLevel
+	first, last := r, r
+	first.Level, last.Level = DefaultLevel, GateLevel
 	return func(rng *rand.Rand, h host, effect float64) Verdict {
 		pairs := h.pairs(rng, 20, effect)
-		if j := Judge(pairs[:8], r); !j.Suspicious() {
+		if j := Judge(pairs[:8], first); j.Verdict == Equivalent {
 			return Equivalent
 		}
-		return Judge(pairs, r).Verdict
+		return Judge(pairs, last).Verdict
 	}
 }
 
@@ -128,8 +129,8 @@ func TestFiguresOfTheNoiseModel(t *testing.T) {
 		{"quiet host, 8 pairs, 98 %, floor 3 %", quiet, decide(8, noisy(0.03, DefaultLevel)), 1, [4]float64{0, 78, 85, 95}},
 		{"shared host, 8 pairs, 95 %, floor 3 %", shared, decide(8, noisy(0.03, 0.95)), 2.5, [4]float64{0, 0, 60, 88}},
 		{"shared host, 15 pairs, 95 %, floor 3 %", shared, decide(15, noisy(0.03, 0.95)), 3.5, [4]float64{0, 0, 86, 99}},
-		{"shared host, 8 then 20 pairs, 99 %, floor 3 %", shared, twoStages(noisy(0.03, 0)), 1, [4]float64{0, 0, 78, 97}},
-		{"quiet host, 8 then 20 pairs, 99 %, floor 3 %", quiet, twoStages(noisy(0.03, 0)), 1, [4]float64{0, 91, 96, 99}},
+		{"shared host, 8 then 20 pairs, 99 %, floor 3 %", shared, twoStages(noisy(0.03, 0)), 1, [4]float64{0, 0, 83, 98}},
+		{"quiet host, 8 then 20 pairs, 99 %, floor 3 %", quiet, twoStages(noisy(0.03, 0)), 1, [4]float64{0, 94, 97, 99}},
 	} {
 		var worse [4]float64
 		var better float64

@@ -25,6 +25,7 @@ type made struct {
 	world       string
 	change      func(p *plan.Plan, r *results.RunEntry)
 	canary      func(arm string, rep int) *Canary
+	recovery    func(arm string, rep int) results.RecoveryRow // one of phase steady; nil: none
 	started     time.Time
 	blocks      bool // all runs of one arm, then those of the next
 	noise       *rand.Rand
@@ -119,6 +120,11 @@ func (m made) run(t testing.TB, dir results.Dir, p *plan.Plan, e results.RunEntr
 	requests, err := results.CreateLines(run.Path(results.ObjectsFile))
 	must(err)
 	must(events.Append(history.Event{N: 1, Kind: history.PhaseBegin, Phase: "steady"}))
+	if m.recovery != nil {
+		row := m.recovery(p.Arm, p.Rep)
+		row.Cause, row.Phase, row.Arm, row.World, row.Profile = "worker-crash", "steady", p.Arm, m.world, "local"
+		must(recoveries.Append(row))
+	}
 	level := 100 * (1 + 0.02*m.noise.NormFloat64())
 	if arm > 0 && m.slower > 0 {
 		level *= m.slower

@@ -301,16 +301,18 @@ func (c *Comparison) Exit() int {
 	return code
 }
 
-// Settled tells whether the first look of two is enough: every primary metric that is tested is equivalent, and those that
-// need no test have an answer.
+// Settled tells whether the first look of two is enough: there are primary metrics, every one that is tested is equivalent,
+// and those that need no test have an answer.
 func (c *Comparison) Settled() bool {
+	primary := false
 	for i := range c.Rows {
 		r := &c.Rows[i]
+		primary = primary || r.Primary
 		if r.Primary && r.Verdict != Equivalent && (r.rule.Class != NearExact || r.Verdict == Inconclusive) {
 			return false
 		}
 	}
-	return true
+	return primary
 }
 
 // timed tells whether a row's values come from the cost model of a simulated run.
