@@ -67,10 +67,14 @@ func TestRepairRemovesOrphansOnly(t *testing.T) {
 	}
 }
 
-// TestRepairSparesUploadsThatAreNotARuns: those of savepoints are the user's, and what no run begins is somebody else's.
-func TestRepairSparesUploadsThatAreNotARuns(t *testing.T) {
+// TestRepairSparesWhatIsNotARuns: uploads of savepoints are the user's; keys that no run would give are somebody else's.
+func TestRepairSparesWhatIsNotARuns(t *testing.T) {
 	mem := bucketOf(t, left(t, "heap"))
 	littered(t, mem)
+	strange := []string{"meta/strange", "log/strange", "base/1/", "base/x/count-0/1"}
+	for _, key := range strange {
+		put(t, mem, key, []byte("x"))
+	}
 	for _, key := range []string{"savepoint/400/count-0/1", "elsewhere/upload"} {
 		if _, err := mem.BeginUpload(t.Context(), key, []byte("part")); err != nil {
 			t.Fatal(err)
@@ -81,6 +85,12 @@ func TestRepairSparesUploadsThatAreNotARuns(t *testing.T) {
 	}
 	if open, err := mem.Uploads(t.Context(), ""); err != nil || len(open) != 2 {
 		t.Errorf("still open: %+v, %v", open, err)
+	}
+	after := contents(t, mem)
+	for _, key := range strange {
+		if after[key] == nil {
+			t.Errorf("%s, which no run would write, was removed", key)
+		}
 	}
 }
 
@@ -102,11 +112,33 @@ func TestRepairSparesTheYoung(t *testing.T) {
 	}
 }
 
+// overtaken is a bucket in which a coordinator adds an entry to its log just before somebody else does.
+type overtaken struct {
+	store.Bucket
+	by   checkpoint.Entry
+	done bool
+}
+
+func (b *overtaken) Put(ctx context.Context, key string, body []byte, o store.PutOptions) error {
+	if !b.done && scrub.ClassOf(key) == scrub.ClassCoord {
+		b.done = true
+		if err := b.Bucket.Put(ctx, checkpoint.EntryKey(b.by.Seq), checkpoint.EncodeEntry(b.by), store.PutOptions{}); err != nil {
+			return err
+		}
+	}
+	return b.Bucket.Put(ctx, key, body, o)
+}
+
 // TestRepairIsRefused: without a marker, where damage leaves open what is needed, under a coordinator that may live or does.
 func TestRepairIsRefused(t *testing.T) {
 	objects := left(t, "heap-changelog")
 	r, _ := audit(t, bucketOf(t, objects), scrub.Options{Shallow: true})
 	meta, last := r.Checkpoints[0].Metadata, checkpoint.EntryKey(r.Log.Entries)
+	without := maps.Clone(objects)
+	maps.DeleteFunc(without, func(key string, _ []byte) bool { return scrub.ClassOf(key) == scrub.ClassCoord })
+	logless := bucketOf(t, without)
+	racing := &overtaken{Bucket: bucketOf(t, objects), by: checkpoint.Entry{Seq: r.Log.Entries + 1, Kind: checkpoint.Complete, Term: r.Log.Term, Owner: r.Log.Leader, ID: 9000, Metadata: checkpoint.MetadataKey(9000, r.Log.Term)}}
+	littered(t, racing.Bucket.(*store.Mem))
 	wrong := checkpoint.Entry{Seq: r.Log.Entries + 1, Kind: checkpoint.Complete, Term: r.Log.Term, Owner: "c", ID: 9000, Metadata: meta}
 	none := time.Duration(0)
 	fresh := old(bucketOf(t, objects))
@@ -135,6 +167,8 @@ func TestRepairIsRefused(t *testing.T) {
 		"no marker":     {old(replaced(t, objects, scrub.Marker, nil)), scrub.RepairOptions{}, nil, "no run has marked"},
 		"no metadata":   {old(replaced(t, objects, meta, nil)), scrub.RepairOptions{}, nil, "not certain"},
 		"of another":    {old(replaced(t, objects, checkpoint.EntryKey(wrong.Seq), checkpoint.EncodeEntry(wrong))), scrub.RepairOptions{}, nil, "not certain"},
+		"no log":        {old(logless), scrub.RepairOptions{Quiet: &none}, nil, "not certain"},
+		"overtaken":     {racing, scrub.RepairOptions{Yes: true, Quiet: &none, Grace: &none}, nil, "since the audit"},
 		"damaged entry": {old(replaced(t, objects, last, []byte("x"))), scrub.RepairOptions{}, nil, "not certain"},
 		"fresh log":     {fresh, scrub.RepairOptions{}, nil, "1m30s ago"},
 		"no ages":       {bucketOf(t, objects), scrub.RepairOptions{}, nil, "does not tell"},
@@ -142,7 +176,7 @@ func TestRepairIsRefused(t *testing.T) {
 		"completed":     {completing, scrub.RepairOptions{Yes: true, Quiet: &none}, led(completing, true), "since the audit"},
 	} {
 		for _, yes := range []bool{false, true} {
-			if c.between != nil && !yes {
+			if (c.between != nil || c.o.Yes) && !yes {
 				continue
 			}
 			c.o.Yes = yes
