@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"syscall"
 
 	"statebench.dev/bench/backend/store/provision/minio"
 	"statebench.dev/bench/internal/registry"
@@ -96,12 +95,11 @@ func folder(what, path, do string) finding {
 	}
 	f.Close()
 	os.Remove(f.Name())
-	var st syscall.Statfs_t
-	if err := syscall.Statfs(path, &st); err != nil {
+	disk, known := diskOf(path)
+	if !known {
 		return finding{"ok", what, path, ""}
 	}
-	free := int64(st.Bavail) * int64(st.Bsize)
-	return judged(free >= wantDisk, "note", what, fmt.Sprintf("%s, %s free", path, registry.Bytes(free>>20<<20)),
+	return judged(disk.Free >= wantDisk, "note", what, fmt.Sprintf("%s, %s free", path, registry.Bytes(disk.Free>>20<<20)),
 		"a long run can write "+registry.Bytes(wantDisk).String()+"; "+do)
 }
 

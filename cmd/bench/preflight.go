@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -51,9 +52,26 @@ func availableMemory(meminfo, cgroup string) int64 {
 	limit, limited := number("memory.max")
 	used, known := number("memory.current")
 	if limited && known {
-		free = min(free, max(1, limit-used))
+		free = min(free, max(1, limit-used+reclaimable(filepath.Join(cgroup, "memory.stat"))))
 	}
 	return free
+}
+
+// reclaimable is what the kernel takes back from a control group before it refuses memory: file pages count as used, and
+// whoever has just built or copied something has filled the group with them. MemAvailable counts them as free too.
+func reclaimable(stat string) (n int64) {
+	text, err := os.ReadFile(stat)
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(text)) {
+		var name string
+		var bytes int64
+		if _, err := fmt.Sscanf(line, "%s %d", &name, &bytes); err == nil && slices.Contains([]string{"inactive_file", "active_file", "slab_reclaimable"}, name) {
+			n += bytes
+		}
+	}
+	return n
 }
 
 // diskOf tells about the file system of a path, of which only the beginning need exist.

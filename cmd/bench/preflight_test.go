@@ -8,18 +8,19 @@ import (
 
 func TestAvailableMemoryKnowsTheLimitOfAContainer(t *testing.T) {
 	for _, c := range []struct {
-		name, meminfo, limit, used string
-		want                       int64
+		name, meminfo, limit, used, stat string
+		want                             int64
 	}{
-		{"no limit", "MemTotal: 10 kB\nMemFree: 1 kB\nMemAvailable:        4 kB\n", "max", "1", 4096},
-		{"no control group", "MemAvailable: 4 kB\n", "", "", 4096},
-		{"a limit", "MemAvailable: 4 kB\n", "3000\n", "1000\n", 2000},
-		{"a limit that is far", "MemAvailable: 4 kB\n", "30000\n", "1000\n", 4096},
-		{"a limit that is reached", "MemAvailable: 4 kB\n", "3000\n", "5000\n", 1},
-		{"not told", "MemTotal: 10 kB\n", "max", "1", 0},
+		{"no limit", "MemTotal: 10 kB\nMemFree: 1 kB\nMemAvailable:        4 kB\n", "max", "1", "", 4096},
+		{"no control group", "MemAvailable: 4 kB\n", "", "", "", 4096},
+		{"a limit", "MemAvailable: 4 kB\n", "3000\n", "1000\n", "", 2000},
+		{"a limit that is far", "MemAvailable: 4 kB\n", "30000\n", "1000\n", "", 4096},
+		{"a limit that is reached", "MemAvailable: 4 kB\n", "3000\n", "5000\n", "anon 5000\n", 1},
+		{"a limit that file pages reach", "MemAvailable: 4 kB\n", "3000\n", "3000\n", "anon 500\nfile 2500\ninactive_file 1500\nactive_file 700\nslab_reclaimable 50\n", 2250},
+		{"not told", "MemTotal: 10 kB\n", "max", "1", "", 0},
 	} {
 		dir := t.TempDir()
-		for name, text := range map[string]string{"meminfo": c.meminfo, "memory.max": c.limit, "memory.current": c.used} {
+		for name, text := range map[string]string{"meminfo": c.meminfo, "memory.max": c.limit, "memory.current": c.used, "memory.stat": c.stat} {
 			if text == "" {
 				continue
 			}
@@ -49,5 +50,10 @@ func TestDiskOfWhatIsNotThereYet(t *testing.T) {
 	}
 	if d, known := diskOf(filepath.Join(file, "below")); known {
 		t.Errorf("below a file: %+v", d)
+	}
+	if _, err := os.Stat("/proc/self"); err == nil { // no block of it is free, for it has none
+		if d, known := diskOf("/proc/self"); known {
+			t.Errorf("a file system without a size: %+v", d)
+		}
 	}
 }
