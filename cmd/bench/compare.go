@@ -20,6 +20,7 @@ import (
 	"statebench.dev/bench/internal/run"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // comparing is what the compare command was asked to do.
@@ -116,10 +117,14 @@ func (c *comparing) check(cmd *cobra.Command, args []string) error {
 
 // stored compares what lies in results directories.
 func (c *comparing) stored(cmd *cobra.Command, args []string) error {
-	for _, flag := range []string{"pairs", "extend-to", "order", "out", "as-written", "cool-down", "world", "store", "profile", "arm", "seed", "allow-path", "image", "pull", "no-build"} {
-		if cmd.Flags().Changed(flag) {
-			return usage("--%s is for a scenario that is run now; these runs are stored", flag)
+	var other error
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if !slices.Contains([]string{"metric", "show", "floor", "level", "save"}, f.Name) {
+			other = usage("--%s is for a scenario that is run now; these runs are stored", f.Name)
 		}
+	})
+	if other != nil {
+		return other
 	}
 	var sides [2][]*compare.Run
 	for i, path := range args {
@@ -193,11 +198,7 @@ func (c *comparing) conclude(list []*compare.Comparison, atLeast int) error {
 		fmt.Fprint(c.stdout, x.Text())
 		code = worse(code, x.Exit())
 	}
-	end(c.stdout, code)
-	if code != exitPass {
-		return &exitError{code, nil}
-	}
-	return nil
+	return finish(c.stdout, code)
 }
 
 // worse is the exit code that says more: a program or environment that failed, then a violation, a regression, an
@@ -220,18 +221,18 @@ func (c *comparing) fresh(cmd *cobra.Command, args []string) error {
 	if i := slices.IndexFunc(p.plans, func(x plan.Plan) bool { return x.Baseline }); i < 0 || !slices.ContainsFunc(p.plans, func(x plan.Plan) bool { return !x.Baseline }) {
 		return usage("a comparison takes the baseline and another arm")
 	}
-	if err := fits(p.plans, c.out); err != nil {
-		return err
-	}
-	if err := c.containers.prepare(cmd.Context(), p.plans, c.stderr); err != nil {
-		return err
-	}
 	if !c.asWritten {
 		var changes []string
 		p.plans, changes = compare.Lengthen(p.plans)
 		for _, text := range changes {
 			fmt.Fprintf(c.stdout, "note  %s, which a comparison takes; --as-written leaves it\n", text)
 		}
+	}
+	if err := fits(p.plans, c.out); err != nil { // as long as they will be: more records can mean more keys
+		return err
+	}
+	if err := c.containers.prepare(cmd.Context(), p.plans, c.stderr); err != nil {
+		return err
 	}
 	s := stages{c: c, ctx: cmd.Context(), all: p, deps: c.containers.deps(c.stderr)}
 	if err := s.run(1, c.pairs); err != nil {

@@ -67,16 +67,12 @@ func newCheck(stdout io.Writer) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			warnOtherCommit(cmd.ErrOrStderr(), m)
+			warnOtherCommit(cmd.ErrOrStderr(), m, judgedAllTheSame)
 			code, err := judge(stdout, dir, m, runs)
 			if err != nil {
 				return err
 			}
-			end(stdout, code)
-			if code != exitPass {
-				return &exitError{code, nil}
-			}
-			return nil
+			return finish(stdout, code)
 		},
 	}
 }
@@ -129,12 +125,14 @@ func open(cmd *cobra.Command, args []string) (results.Dir, results.Manifest, []s
 	return dir, m, runs, err
 }
 
-// warnOtherCommit says so when the results were made by another program than this.
-func warnOtherCommit(w io.Writer, m results.Manifest) {
+// warnOtherCommit says so when the results were made by another program than this, and what that means.
+func warnOtherCommit(w io.Writer, m results.Manifest, means string) {
 	if b := build(); m.Version != b {
-		fmt.Fprintln(w, "warning  these results were made by another commit or build than the one at work; judged all the same")
+		fmt.Fprintln(w, "warning  these results were made by another commit or build than the one at work"+means)
 	}
 }
+
+const judgedAllTheSame = "; judged all the same"
 
 func newReport(stdout io.Writer) *cobra.Command {
 	return &cobra.Command{
@@ -144,7 +142,7 @@ func newReport(stdout io.Writer) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			warnOtherCommit(cmd.ErrOrStderr(), m)
+			warnOtherCommit(cmd.ErrOrStderr(), m, judgedAllTheSame)
 			text, err := writeReports(dir)
 			if err != nil {
 				return err

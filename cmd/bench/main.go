@@ -116,6 +116,14 @@ func end(w io.Writer, code int) int {
 	return code
 }
 
+// finish prints the last line of a command that came to its end, and returns its exit code as an error.
+func finish(w io.Writer, code int) error {
+	if end(w, code) == exitPass {
+		return nil
+	}
+	return &exitError{code, nil}
+}
+
 // codeOf is the exit code of an error. What cobra and our own commands refuse comes as an exitError or from before a
 // command ran; the rest is the system's: files that cannot be read or written.
 func codeOf(err error) int {

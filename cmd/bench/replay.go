@@ -43,9 +43,7 @@ func newReplay(stdout, stderr io.Writer) *cobra.Command {
 			if err := containers.prepare(cmd.Context(), p.plans, stderr); err != nil {
 				return err
 			}
-			if b := build(); m.Version != b {
-				fmt.Fprintln(stderr, "warning  these results were made by another commit or build than the one at work: a run may differ for that alone")
-			}
+			warnOtherCommit(stderr, m, ": a run may differ for that alone")
 			again, repeated, err := perform(cmd.Context(), containers.deps(stderr), order{planned: p, out: out}, stdout, stderr)
 			if err != nil {
 				return err
@@ -54,11 +52,7 @@ func newReplay(stdout, stderr io.Writer) *cobra.Command {
 			if !compareRuns(stdout, dir, m, again, repeated) {
 				code = exitViolation
 			}
-			end(stdout, code)
-			if code != exitPass {
-				return &exitError{code, nil}
-			}
-			return nil
+			return finish(stdout, code)
 		},
 	}
 	containers.add(cmd)

@@ -232,11 +232,7 @@ func execute(ctx context.Context, d run.Deps, o order, stdout, stderr io.Writer)
 	if err != nil {
 		return err
 	}
-	end(stdout, m.Exit)
-	if m.Exit != exitPass {
-		return &exitError{m.Exit, nil}
-	}
-	return nil
+	return finish(stdout, m.Exit)
 }
 
 // perform runs the plans, writes the reports and prints them. There is no error once there are results: the manifest says how
