@@ -172,14 +172,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("start: %v", time.Since(began))
-	info, err := e.client.ContainerInspect(t.Context(), s.ID(), client.ContainerInspectOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	hc := info.Container.HostConfig
-	if hc.Memory != DefaultMemory || hc.NanoCPUs <= 0 {
-		t.Errorf("limits: %d bytes, %d nano-CPUs", hc.Memory, hc.NanoCPUs)
-	}
+	info := limited(t, e, s, DefaultCPUs, DefaultMemory)
 	for p, bindings := range info.Container.NetworkSettings.Ports {
 		for _, b := range bindings {
 			if !b.HostIP.IsLoopback() {
@@ -206,6 +199,40 @@ func TestCloseLeavesNothing(t *testing.T) {
 	}
 	if err := s.Start(t.Context()); err == nil {
 		t.Error("start after Close passes")
+	}
+}
+
+// limited wants the limits of a running container, as the engine has them.
+func limited(t *testing.T, e *Engine, s *Server, cpus float64, memory int64) client.ContainerInspectResult {
+	t.Helper()
+	info, err := e.client.ContainerInspect(t.Context(), s.ID(), client.ContainerInspectOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hc, nano := info.Container.HostConfig, int64(min(cpus, float64(e.cpus))*1e9)
+	if hc.NanoCPUs != nano || hc.Memory != memory || hc.MemorySwap != memory { // as much swap as memory: none
+		t.Errorf("the engine has %d nano-CPUs, %d bytes, %d with swap; want %d and %d", hc.NanoCPUs, hc.Memory, hc.MemorySwap, nano, memory)
+	}
+	return info
+}
+
+// TestAContainerHasTheLimitsOfItsOptions looks at a running container; more cores than there are is cut to those.
+func TestAContainerHasTheLimitsOfItsOptions(t *testing.T) {
+	e := engine(t)
+	for _, want := range []struct {
+		cpus   float64
+		memory int64
+	}{{0.75, 320 << 20}, {1000, 512 << 20}} {
+		o := options()
+		o.CPUs, o.Memory = want.cpus, want.memory
+		s, err := Start(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		limited(t, e, s, want.cpus, want.memory)
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
