@@ -175,9 +175,10 @@ func (r *TrafficReader) See(q *history.Request) {
 // settle follows what is in the store: a put whose effect is not known is taken to be there. Lines come as requests end.
 func (r *TrafficReader) settle(q *history.Request) {
 	for end := (q.Start + q.Duration).Seconds(); r.at < len(r.phases) && end > r.phases[r.at].To; r.at++ {
-		r.note() // what a phase begins with
+		r.note()
 		r.byPhase[r.phases[r.at].Name].StoredEnd = r.stored
 	}
+	r.note() // what a phase begins with
 	switch {
 	case q.Applied == history.AppliedNo:
 	case q.Op == history.OpPut:
