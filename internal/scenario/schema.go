@@ -139,10 +139,7 @@ func (g schema) definitions() node {
 		"phases": node{"type": "array", "minItems": 1, "items": g.phase()},
 		"expect": g.expect(), "statements": g.statements(),
 	}
-	for _, path := range []string{"env", "env.store", "env.store.limits", "env.workers", "env.workers.heartbeat", "job", "job.checkpoint",
-		"job.restart", "arm", "lsm", "changelog", "changelog.materialize", "changelog.batch", "phases.steps", "phases.steps.stop",
-		"phases.steps.start", "phases.faults", "phases.rescale", "phases.at", "sim", "report", "profile.operation",
-		"profile.bandwidth", "profile.requests"} {
+	for _, path := range nested() {
 		defs[definition(path)] = g.block(path)
 	}
 	defs["profile-figures"] = g.block("profile")
@@ -150,6 +147,14 @@ func (g schema) definitions() node {
 	exactlyOne(defs["phases-at"].(node), "time", "record", "event", "phase")
 	defs["phases-faults"].(node)["allOf"] = g.faults()
 	return defs
+}
+
+// nested are the blocks that keys of others refer to.
+func nested() []string {
+	return []string{"env", "env.store", "env.store.limits", "env.workers", "env.workers.heartbeat", "job", "job.checkpoint",
+		"job.restart", "arm", "lsm", "changelog", "changelog.materialize", "changelog.batch", "phases.steps", "phases.steps.stop",
+		"phases.steps.start", "phases.faults", "phases.rescale", "phases.at", "sim", "report", "profile.operation",
+		"profile.bandwidth", "profile.requests"}
 }
 
 // exactlyOne wants one of the keys of a block.
