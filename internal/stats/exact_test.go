@@ -22,6 +22,30 @@ type reference struct {
 		outcome
 		A, B []float64
 	}
+	SignedRank, RankSum []struct {
+		N        int
+		Alpha    float64
+		Critical int
+	}
+	Student, Normal []struct {
+		Q, Value float64
+		Degrees  int
+	}
+}
+
+func readReference(t *testing.T) (r reference) {
+	t.Helper()
+	b, err := os.ReadFile("testdata/reference.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(b, &r); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Paired) < 10 || len(r.Unpaired) < 5 || len(r.SignedRank) < 40 || len(r.RankSum) < 30 || len(r.Student) < 100 || len(r.Normal) < 5 {
+		t.Fatalf("too few cases were read: %+v", r)
+	}
+	return r
 }
 
 type outcome struct {
@@ -43,17 +67,7 @@ func (o outcome) check(t *testing.T, s Shift, err error) {
 }
 
 func TestExactTestsAgreeWithEnumeration(t *testing.T) {
-	b, err := os.ReadFile("testdata/reference.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var r reference
-	if err := json.Unmarshal(b, &r); err != nil {
-		t.Fatal(err)
-	}
-	if len(r.Paired) < 10 || len(r.Unpaired) < 5 {
-		t.Fatalf("%d and %d cases were read", len(r.Paired), len(r.Unpaired))
-	}
+	r := readReference(t)
 	for _, c := range r.Paired {
 		s, err := SignedRank(c.D, c.Level)
 		c.check(t, s, err)
@@ -64,38 +78,29 @@ func TestExactTestsAgreeWithEnumeration(t *testing.T) {
 	}
 }
 
-// The critical values of the signed-rank test, two-sided, as tables in textbooks print them: the largest sum of the smaller
-// side that is significant.
-func TestSignedRankAgreesWithPublishedTables(t *testing.T) {
-	tables := map[float64]map[int]int{
-		0.05: {6: 0, 7: 2, 8: 3, 9: 5, 10: 8, 11: 10, 12: 13, 13: 17, 14: 21, 15: 25, 16: 29, 17: 34, 18: 40, 19: 46, 20: 52, 21: 58, 22: 65, 23: 73, 24: 81, 25: 89},
-		0.01: {8: 0, 9: 1, 10: 3, 11: 5, 12: 7, 13: 9, 14: 12, 15: 15, 16: 19, 17: 23, 18: 27, 19: 32, 20: 37, 21: 42, 22: 48, 23: 54, 24: 61, 25: 68},
-	}
-	for alpha, table := range tables {
-		for n, want := range table {
-			ranks := make([]int, n)
-			for i := range ranks {
-				ranks[i] = 2 * (i + 1)
-			}
-			p := flips(ranks)
-			if twoSided(p, 2*want) > alpha || twoSided(p, 2*(want+1)) <= alpha {
-				t.Errorf("n = %d, %v: P(%d) = %v, P(%d) = %v", n, alpha, want, twoSided(p, 2*want), want+1, twoSided(p, 2*(want+1)))
-			}
+// The critical values, two-sided: the largest rank sum of the smaller side, and the largest U of two samples of the same size,
+// that is significant.
+func TestCriticalValuesAgreeWithCounting(t *testing.T) {
+	r := readReference(t)
+	for _, c := range r.SignedRank {
+		ranks := make([]int, c.N)
+		for i := range ranks {
+			ranks[i] = 2 * (i + 1)
+		}
+		p := flips(ranks)
+		if twoSided(p, 2*c.Critical) > c.Alpha || twoSided(p, 2*(c.Critical+1)) <= c.Alpha {
+			t.Errorf("signed ranks: %+v: P = %v, of the next %v", c, twoSided(p, 2*c.Critical), twoSided(p, 2*(c.Critical+1)))
 		}
 	}
-}
-
-// The critical values of U for two samples of the same size, two-sided 0.05.
-func TestRankSumAgreesWithPublishedTables(t *testing.T) {
-	for n, want := range map[int]int{4: 0, 5: 2, 6: 5, 7: 8, 8: 13, 9: 17, 10: 23, 11: 30, 12: 37, 13: 45, 14: 55, 15: 64, 20: 127} {
-		ranks := make([]int, 2*n)
+	for _, c := range r.RankSum {
+		ranks := make([]int, 2*c.N)
 		for i := range ranks {
 			ranks[i] = i + 1
 		}
-		p := draws(ranks, n)
-		least := n * (n + 1) / 2
-		if twoSided(p, least+want) > 0.05 || twoSided(p, least+want+1) <= 0.05 {
-			t.Errorf("n = %d: P(%d) = %v, P(%d) = %v", n, want, twoSided(p, least+want), want+1, twoSided(p, least+want+1))
+		p := draws(ranks, c.N)
+		at := c.N*(c.N+1)/2 + c.Critical
+		if twoSided(p, at) > c.Alpha || twoSided(p, at+1) <= c.Alpha {
+			t.Errorf("rank sums: %+v: P = %v, of the next %v", c, twoSided(p, at), twoSided(p, at+1))
 		}
 	}
 }
@@ -167,8 +172,9 @@ func TestTestsRefuseWhatIsNoNumber(t *testing.T) {
 	}
 }
 
-// R: p.adjust(c(0.01, 0.04, 0.03, 0.005), "holm") and "BH", which are these products.
-func TestFamiliesAreAdjustedAsRDoes(t *testing.T) {
+// Worked out by hand. Holm: 4 · 0.005, 3 · 0.01, 2 · 0.03, and 1 · 0.04, which is not less than the one before. Benjamini and
+// Hochberg: 4/4 · 0.04, 4/3 · 0.03, 4/2 · 0.01, and 4/1 · 0.005, none more than the one before.
+func TestFamiliesAreAdjustedStepByStep(t *testing.T) {
 	p := []float64{0.01, 0.04, 0.03, 0.005}
 	if got := Holm(p); !slices.EqualFunc(got, []float64{0.03, 0.06, 0.06, 0.02}, close9) {
 		t.Errorf("Holm: %v", got)
@@ -184,10 +190,16 @@ func TestFamiliesAreAdjustedAsRDoes(t *testing.T) {
 	}
 }
 
-func TestNormalQuantilesAreThoseOfTables(t *testing.T) {
-	for q, want := range map[float64]float64{0.5: 0, 0.75: 0.6744897501960817, 0.8: 0.8416212335729143, 0.975: 1.959963984540054, 0.995: 2.5758293035489004, 0.01: -2.3263478740408408} {
-		if got := Normal(q); !close9(got, want) {
-			t.Errorf("Normal(%v) = %v, want %v", q, got, want)
+func TestQuantilesAgreeWithTheReference(t *testing.T) {
+	r := readReference(t)
+	for _, c := range r.Normal {
+		if got := Normal(c.Q); !close9(got, c.Value) {
+			t.Errorf("Normal(%v) = %v, want %v", c.Q, got, c.Value)
+		}
+	}
+	for _, c := range r.Student {
+		if got := student(c.Q, c.Degrees); math.Abs(got-c.Value) > 0.01*c.Value {
+			t.Errorf("student(%v, %d) = %v, want %v", c.Q, c.Degrees, got, c.Value)
 		}
 	}
 }
@@ -209,16 +221,6 @@ func TestDetectableEffect(t *testing.T) {
 	// An interval of normal values stands for their spread.
 	if got := FromInterval(efficiency*2.624/math.Sqrt(15), 15, 0.98); math.Abs(got-1) > 0.01 {
 		t.Errorf("the interval of 15 normal values stands for %v", got)
-	}
-	// Student's quantiles as tables print them.
-	for _, c := range []struct {
-		q       float64
-		degrees int
-		want    float64
-	}{{0.975, 5, 2.571}, {0.99, 7, 2.998}, {0.99, 14, 2.624}, {0.995, 19, 2.861}, {0.8, 14, 0.868}, {0.995, 7, 3.499}} {
-		if got := student(c.q, c.degrees); math.Abs(got-c.want) > 0.01*c.want {
-			t.Errorf("student(%v, %d) = %v, want %v", c.q, c.degrees, got, c.want)
-		}
 	}
 }
 

@@ -1,8 +1,9 @@
 """Derives reference.json without the code under test: every assignment of signs, every choice of a sample, every pair, one
 by one, in exact fractions. Probabilities are those that R's wilcox.test(exact = TRUE) and SciPy's wilcoxon and mannwhitneyu
 (method = "exact") define for samples without ties and zeros; with them, the same sum over all flips or choices of the mean
-ranks. `python3 derive.py > reference.json`."""
-import itertools, json
+ranks. Critical values come from counts in whole numbers, Student's quantiles from the closed form of his distribution (Abramowitz
+and Stegun 26.7.3 and 26.7.4), normal ones from Python's statistics. `python3 derive.py > reference.json`."""
+import functools, itertools, json, math, statistics
 from fractions import Fraction as F
 
 
@@ -67,13 +68,61 @@ def unpaired(name, a_text, b_text, level):
                 p=float(p), estimate=float(middle(apart)), interval=interval(tally(plain), 0, len(plain), apart, level))
 
 
+def critical(counts, alpha):
+    """The largest value with a two-sided probability of at most alpha; counts: how often each value occurs, symmetrical."""
+    total, below = sum(counts), 0
+    for c, n in enumerate(counts):
+        below += n
+        if F(2 * below, total) > alpha:
+            return c - 1
+
+
+def signed_rank_counts(n):
+    """How many of the subsets of 1..n have each sum."""
+    counts = [1]
+    for r in range(1, n + 1):
+        counts = [a + b for a, b in zip(counts + [0] * r, [0] * r + counts)]
+    return counts
+
+
+@functools.cache
+def u_counts(m, n):
+    """How many of the orders of m and n values have each U: the largest value is of the first sample, above n, or not."""
+    if m == 0 or n == 0:
+        return (1,)
+    a, b = (0,) * n + u_counts(m - 1, n), u_counts(m, n - 1)
+    return tuple((a[i] if i < len(a) else 0) + (b[i] if i < len(b) else 0) for i in range(m * n + 1))
+
+
+def student(q, v):
+    """The q-quantile for v degrees, q above a half."""
+    def cdf(t):
+        th = math.atan(t / math.sqrt(v))
+        c, total, term = math.cos(th), 0.0, 1.0
+        if v % 2:
+            term = c
+            for k in range(1, v - 1, 2):
+                total += term
+                term *= c * c * (k + 1) / (k + 2)
+            return 0.5 + (th + math.sin(th) * total) / math.pi
+        for k in range(0, v - 1, 2):
+            total += term
+            term *= c * c * (k + 1) / (k + 2)
+        return 0.5 + math.sin(th) * total / 2
+    low, high = 0.0, 1e4
+    for _ in range(200):
+        mid = (low + high) / 2
+        low, high = (mid, high) if cdf(mid) < q else (low, mid)
+    return low
+
+
 L95, L99, L90 = F(95, 100), F(99, 100), F(90, 100)
 before = "1.83 0.50 1.62 2.48 1.68 1.88 1.55 3.06 1.30".split()
 after = "0.878 0.647 0.598 2.05 1.06 1.29 1.06 3.14 1.29".split()
 depression = [str(F(x) - F(y)) for x, y in zip(before, after)]
-print(json.dumps(dict(
+reference = dict(
     paired=[
-        paired("Hollander and Wolfe 1973, depression scores: V = 40, p = 0.0390625 in R's manual page", depression, L95),
+        paired("Hollander and Wolfe 1973, depression scores, the example of R's wilcox.test: V = 40", depression, L95),
         paired("eight, all on one side: 2/256", "3 1 4 15 9 2 6 5".split(), L99),
         paired("too few for any interval", "1 2 3 4 5".split(), L95),
         paired("six, just enough", "1.5 2 3 4 5 6.25".split(), L95),
@@ -93,4 +142,10 @@ print(json.dumps(dict(
         unpaired("all the same", "2 2 2 2".split(), "2 2 2".split(), L95),
         unpaired("three against three: no interval", "1 2 3".split(), "4 5 6".split(), L95),
         unpaired("nine against eight", "17 22 8 31 5 12 40 27 19".split(), "25 33 48 14 52 29 37 44".split(), L99),
-    ]), indent=1))
+    ],
+    signedrank=[dict(n=n, alpha=float(a), critical=critical(signed_rank_counts(n), a)) for a, least in ((F(5, 100), 6), (F(1, 100), 8)) for n in range(least, 31)],
+    ranksum=[dict(n=n, alpha=float(a), critical=critical(u_counts(n, n), a)) for a, least in ((F(5, 100), 4), (F(1, 100), 5)) for n in range(least, 21)],
+    student=[dict(q=q, degrees=v, value=student(q, v)) for q in (0.8, 0.975, 0.99, 0.995) for v in (*range(5, 31), 60, 200)],
+    normal=[dict(q=q, value=statistics.NormalDist().inv_cdf(q)) for q in (0.01, 0.5, 0.75, 0.8, 0.975, 0.99, 0.995)],
+)
+print("{" + ",\n".join(json.dumps(k) + ": [\n" + ",\n".join(json.dumps(x) for x in v) + "\n]" for k, v in reference.items()) + "}")
