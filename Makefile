@@ -40,10 +40,10 @@ bench: ## measure the hot paths; compare two outputs with benchstat
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 
 sample: build ## make docs/sample again: a run of side-by-side, some minutes, best on an idle machine
-	./bin/bench run scenarios/side-by-side.yaml
-	@set -e; from=$$(ls -d results/side-by-side/*/ | tail -1); cd docs/sample; rm -rf plots runs; \
-	for f in summary.md report.html bench.txt manifest.json scenario.resolved.yaml plots; do cp -r ../../$$from/$$f .; done; \
-	for r in ../../$$from/runs/*; do d=runs/$$(basename $$r); mkdir -p $$d; cp $$r/plan.json $$r/verdicts.json $$r/[crs]*.csv $$d; done
+	./bin/bench run scenarios/side-by-side.yaml >bin/sample.txt
+	@set -e; from=$$(sed -n 's|^page  *\(.*\)/report.html$$|\1|p' bin/sample.txt); cd docs/sample; rm -rf plots runs; \
+	for f in summary.md report.html bench.txt manifest.json scenario.resolved.yaml plots; do cp -r "../../$$from/$$f" .; done; \
+	for r in "../../$$from"/runs/*; do d=runs/$$(basename "$$r"); mkdir -p "$$d"; cp "$$r/plan.json" "$$r/verdicts.json" "$$r"/[crs]*.csv "$$d"; done
 
 ci: ## what the continuous integration runs
 	.ci/run
