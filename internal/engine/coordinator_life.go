@@ -94,6 +94,7 @@ func (c *coordinator) suspending(ctx context.Context, now time.Duration) {
 		}
 		s.committed = true
 		if s.savepoint != nil {
+			c.origin = nil // what came after it is committed
 			c.subsume(ctx, k.completed.Clear())
 		}
 	}
@@ -129,8 +130,8 @@ func (c *coordinator) commitStopped(ctx context.Context) error {
 	return c.restoreSink(ctx, c.attempts+1, from)
 }
 
-// beginStart begins another life of the stopped job. A savepoint stays the user's: the job reads it and names nothing of it. The
-// retained checkpoints of a cancelled job are its own again.
+// beginStart begins another life of the stopped job, which is a job of its own to restart strategies. A savepoint stays the user's:
+// the job reads it and names nothing of it. The retained checkpoints of a cancelled job are its own again.
 func (c *coordinator) beginStart(ctx context.Context, r *request) {
 	from, err := c.startable(r)
 	if err != nil {
@@ -147,6 +148,8 @@ func (c *coordinator) beginStart(ctx context.Context, r *request) {
 		c.origin = from
 	}
 	c.stop, c.start, c.cause = nil, r, history.CauseStart
+	c.restarts.reset()
+	c.checkpoints.tolerance.reset()
 	c.record(ctx, history.Event{Kind: history.JobStarted, Actor: c.name, Checkpoint: from.Metadata.ID, Count: int64(c.job.parallelism), Text: r.from})
 	c.pick(ctx)
 }
@@ -170,6 +173,8 @@ func (c *coordinator) startable(r *request) (from *checkpoint.Completed, err err
 	case newest != nil:
 		return nil, fmt.Errorf("the job was not stopped with savepoint %d: what checkpoint %d committed after it would be committed again",
 			c.savepoints.last.Metadata.ID, newest.Metadata.ID)
+	case c.newest() != c.savepoints.last:
+		return nil, fmt.Errorf("the job was not stopped with savepoint %d: what it commits was aborted when the job was stopped", c.savepoints.last.Metadata.ID)
 	}
 	return c.savepoints.last, nil
 }

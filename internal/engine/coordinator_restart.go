@@ -11,7 +11,7 @@ import (
 )
 
 // restarts decides when a failed job is started again and when it is given up, as Flink's restart strategies do. It belongs to
-// one leader: the next one begins anew.
+// one leader and one life of the job: the next one begins anew.
 type restarts struct {
 	settings plan.Restart
 	first    time.Duration // the delay, of exponential-delay the first one
@@ -26,6 +26,9 @@ type restarts struct {
 func newRestarts(cfg *Config) *restarts {
 	return &restarts{settings: cfg.Settings.Restart, first: plan.D(cfg.Settings.RestartDelay), random: cfg.World.Rand("engine/restart")}
 }
+
+// reset begins anew, but for the draws.
+func (r *restarts) reset() { *r = restarts{settings: r.settings, first: r.first, random: r.random} }
 
 // failed takes a failure at now, and says how long to wait before the job is started again. An error, which names the strategy, says
 // that it is not.
@@ -127,9 +130,13 @@ func (t *tolerance) note(reason, why string) {
 // completed begins the count anew.
 func (t *tolerance) completed(id uint64) {
 	if id > t.newest {
-		t.newest, t.failed, t.over = id, 0, false
+		t.newest = id
+		t.reset()
 	}
 }
+
+// reset begins the count anew.
+func (t *tolerance) reset() { t.failed, t.over = 0, false }
 
 // enforceTolerance fails the attempt when more checkpoints in a row have failed than are tolerated. Then the count begins anew.
 func (c *coordinator) enforceTolerance(ctx context.Context) {
@@ -138,7 +145,7 @@ func (c *coordinator) enforceTolerance(ctx context.Context) {
 		return
 	}
 	n := t.failed
-	t.failed, t.over = 0, false
+	t.reset()
 	c.fail(ctx, failure{cause: history.CauseCheckpoints, actor: c.name, err: fmt.Sprintf(
 		"%d checkpoints failed one after the other, %d may; the last one: %s", n, *t.most, t.last)})
 }

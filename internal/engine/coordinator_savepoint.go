@@ -48,10 +48,10 @@ func (f form) String() string {
 // savepoints is the leader's book on them. They take their ids from the checkpoints' sequence and are triggered and acknowledged
 // like checkpoints, but subsume nothing, are subsumed by nothing, and no registry counts their objects.
 type savepoints struct {
-	any       bool            // one was triggered, or stands in the log
-	completed map[uint64]bool // the user's, which nothing deletes
-	failed    bool            // one of the newest attempt did not complete: something of it may be left
-	last      *checkpoint.Completed
+	any       bool                  // one was triggered, or stands in the log
+	completed map[uint64]bool       // the user's, which nothing deletes
+	failed    bool                  // one of the newest attempt did not complete: something of it may be left
+	last      *checkpoint.Completed // the newest completed one
 }
 
 // askFor queues a savepoint that was asked for.
@@ -80,7 +80,9 @@ func (c *coordinator) savepointDecided(ctx context.Context, p *pending, d ledger
 	}
 	s := &c.savepoints
 	s.completed[p.id] = true
-	s.last = &checkpoint.Completed{Metadata: d.job.complete, Object: d.object}
+	if s.last == nil || s.last.Metadata.ID < p.id {
+		s.last = &checkpoint.Completed{Metadata: d.job.complete, Object: d.object}
+	}
 	sizes := p.sizes
 	c.record(ctx, history.Event{Kind: history.SavepointCompleted, Actor: c.name, Attempt: p.attempt.id, Checkpoint: p.id, Text: p.form.String(),
 		Dur: c.world.Now() - p.triggered, Bytes: sizes.Checkpointed, Sizes: &sizes, Positions: p.positions(c.job.partitions)})
