@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"statebench.dev/bench/backend/checkpoint"
@@ -257,7 +258,8 @@ func (c *coordinator) abortPending(ctx context.Context, which func(*pending) boo
 	}
 }
 
-// aborted says that p, which is not pending any more, did not complete.
+// aborted says that p, which is not pending any more, did not complete. Nothing is wrong with one that a newer one overtook: who asked
+// for it gets another one.
 func (c *coordinator) aborted(ctx context.Context, p *pending, reason, why string, injected bool) {
 	if p.form != noForm {
 		c.savepointAborted(ctx, p, reason, why, injected)
@@ -273,7 +275,11 @@ func (c *coordinator) aborted(ctx context.Context, p *pending, reason, why strin
 	if !p.attempt.over {
 		c.toHosts(ctx, p.attempt, CheckpointAborted{ID: p.id})
 	}
-	if p.wanted != nil {
+	switch {
+	case p.wanted == nil:
+	case reason == ReasonSubsumed && c.failure == "" && !c.ending():
+		c.checkpoints.wanted = slices.Insert(c.checkpoints.wanted, 0, p.wanted)
+	default:
 		text := reason
 		if why != "" {
 			text += ": " + why

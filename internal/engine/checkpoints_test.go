@@ -86,6 +86,23 @@ func TestNewerCheckpointSubsumesOlder(t *testing.T) {
 	})
 }
 
+// TestOvertakenCheckpointOnRequestIsTakenAgain: nothing went wrong, and a run that asks for its last checkpoint must not fail for it.
+func TestOvertakenCheckpointOnRequestIsTakenAgain(t *testing.T) {
+	simulateSeeds(t, 3, func(ctx context.Context, w world.World, t testing.TB) {
+		s := newSite(t, w, withChangelog, func(c *Config) {
+			c.Settings.Checkpoint.MaxConcurrent = 2
+			c.Settings.Checkpoint.Interval = plan.Duration(100 * time.Millisecond)
+		})
+		s.hold(failpoint.CheckpointAckBegin, "count-1", 1, 300*time.Millisecond)
+		s.submit(ctx)
+		id, err := s.e.Checkpoint(ctx)
+		if n := s.reasons(history.CheckpointAborted)[ReasonSubsumed]; err != nil || id < 3 || n != 1 {
+			t.Errorf("checkpoint %d: %v; aborted: %v", id, err, s.reasons(history.CheckpointAborted))
+		}
+		s.finish(ctx)
+	})
+}
+
 // TestScheduleKeepsItsGrid: checkpoints are planned at fixed times; those that cannot be are skipped, with the reason.
 func TestScheduleKeepsItsGrid(t *testing.T) {
 	simulate(t, 1, func(ctx context.Context, w world.World) {

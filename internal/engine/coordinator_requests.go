@@ -58,8 +58,7 @@ func (c *coordinator) serve(ctx context.Context, r *request) {
 		c.cleanUp(ctx, r)
 		return
 	}
-	switch c.phase {
-	case phaseStopping, phaseClearing, phaseFinished:
+	if c.ending() {
 		r.answer(0, errStopped)
 		return
 	}
@@ -83,6 +82,11 @@ func (c *coordinator) serve(ctx context.Context, r *request) {
 		c.stopSources(ctx)
 		r.answer(0, nil)
 	}
+}
+
+// ending tells whether the job has been stopped for good.
+func (c *coordinator) ending() bool {
+	return c.phase == phaseStopping || c.phase == phaseClearing || c.phase == phaseFinished
 }
 
 // stopSources ends the input for the running attempt and for later ones. In each of them the sources go on to the furthest that
