@@ -1,6 +1,7 @@
 package validate
 
 import (
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -101,35 +102,128 @@ func (j *numbers) Finish() Verdict {
 		j.f.add(0, "%s has %d checkpoints, the history has %d", results.CheckpointsFile, len(rows), len(j.triggered))
 	}
 	j.recoveries.finish(j.c, &j.f)
-	before := true // the checkpoint before completed, so that this one's objects are those added against it
-	for i, id := range j.order {
-		e := j.ended[id]
-		completed := e != nil && e.Kind == history.CheckpointCompleted
-		switch {
-		case completed:
-			j.completed(id, rows[id], before && j.alone(i) && (i == 0 || j.alone(i-1)))
-		case e != nil && (rows[id].Status != "aborted" || rows[id].Reason != e.Reason):
+	completed := 0
+	for _, id := range j.order {
+		switch e := j.ended[id]; {
+		case e == nil:
+		case e.Kind == history.CheckpointCompleted:
+			completed++
+			j.completed(id, rows[id])
+		case rows[id].Status != "aborted" || rows[id].Reason != e.Reason:
 			j.f.add(e.N, "checkpoint %d is %s (%s) in %s, aborted (%s) in the history", id, rows[id].Status, rows[id].Reason, results.CheckpointsFile, e.Reason)
 		}
-		before = completed
 	}
-	return j.f.verdict("%d checkpoints: durations, sizes and counts in %s are those of history, references and object trace", len(rows), results.CheckpointsFile)
+	exact := j.references()
+	if completed == 0 && j.f.count == 0 {
+		return inconclusive("no checkpoint completed whose figures could be looked at")
+	}
+	return j.f.verdict("%d checkpoints: durations, sizes and counts in %s are those of history, references and object trace; "+
+		"of %d that completed, the bytes first referenced are those of the objects added for %d and no more than those for the others",
+		len(rows), results.CheckpointsFile, completed, exact)
 }
 
-// alone tells whether no other checkpoint was under way together with the i-th one that was triggered. Of several at a time the
-// first to be acknowledged by a subtask counts what all of them reference, which need not be the first to complete, nor to complete at
-// all: then the next one counts it.
-func (j *numbers) alone(i int) bool {
-	apart := func(a, b uint64) bool {
-		end := j.ended[a]
-		return end != nil && end.N < j.triggered[b].N
+// together splits the checkpoints, in the order of their triggers, into groups: all of a group have ended before one of the next was
+// triggered. Most have one member.
+func (j *numbers) together() (groups [][]uint64) {
+	over := int64(-1) // when all of the last group have ended
+	for _, id := range j.order {
+		if j.triggered[id].N > over {
+			groups = append(groups, nil)
+		}
+		end := int64(math.MaxInt64)
+		if e := j.ended[id]; e != nil {
+			end = e.N
+		}
+		over = max(over, end)
+		groups[len(groups)-1] = append(groups[len(groups)-1], id)
 	}
-	return (i == 0 || apart(j.order[i-1], j.order[i])) && (i+1 == len(j.order) || apart(j.order[i], j.order[i+1]))
+	return groups
 }
 
-// completed checks one row against the events and, where sizes says that the checkpoint before completed too, and that no other was
-// under way together with either, against the references.
-func (j *numbers) completed(id uint64, row results.CheckpointRow, sizes bool) {
+// referenced are the bytes that the completed checkpoints of a group report, less those that they added to what is referenced.
+type referenced struct {
+	ids           []uint64 // completed
+	event         int64    // the end of the last one
+	logs          bool     // with the changelog on
+	checkpointed  int64
+	materialized  int64
+	preemptive    bool
+	added         bytesAdded
+	whole         bool // all of the group completed
+	owed, owedLog int64
+}
+
+// references judges the bytes first referenced, and returns for how many checkpoints exactly. Of several at a time the first to be
+// acknowledged by a subtask counts what all of them name, which need not be the first to complete: only their sum is that of the
+// objects added. Where one did not complete, what it had counted is counted again by one that names it still, if any: then the
+// sums, from the last group on all of which completed, are no more than what was added.
+func (j *numbers) references() (exact int) {
+	before := referenced{whole: true}
+	for _, ids := range j.together() {
+		r := j.sum(ids)
+		if !before.whole {
+			r.owed, r.owedLog = before.owed, before.owedLog
+		}
+		if before.whole && r.whole {
+			exact += len(r.ids)
+		}
+		j.compare(&r, before.whole && r.whole)
+		before = r
+	}
+	return exact
+}
+
+// sum adds up what the completed ones of a group report and what they added.
+func (j *numbers) sum(ids []uint64) referenced {
+	r := referenced{whole: true}
+	for _, id := range ids {
+		e := j.ended[id]
+		if e == nil || e.Kind != history.CheckpointCompleted {
+			r.whole = false
+			continue
+		}
+		b := j.added[id]
+		r.ids, r.event, r.logs = append(r.ids, id), max(r.event, e.N), j.logs[id]
+		r.added.base += b.base
+		r.added.log += b.log
+		r.added.logs += b.logs
+		if s := e.Sizes; s != nil {
+			r.checkpointed += s.Checkpointed
+			r.materialized += s.Materialized
+			r.preemptive = r.preemptive || s.Preemptive != 0
+		}
+	}
+	return r
+}
+
+// compare judges one group by the references, and sets what is left over of what was added.
+func (j *numbers) compare(r *referenced, exact bool) {
+	base, what := r.checkpointed, "bytes checkpointed, the objects"
+	if r.logs {
+		base, what = r.materialized, "bytes materialized, the base objects"
+	}
+	who := "checkpoint"
+	for i, id := range r.ids {
+		who += []string{" ", ", "}[min(i, 1)] + strconv.FormatUint(id, 10)
+	}
+	if r.owed += r.added.base - base; r.owed < 0 || exact && r.owed != 0 {
+		j.f.add(r.event, "%s reports %d %s it added have %d", who, base, what, r.added.base)
+		r.owed = 0
+	}
+	if !r.logs {
+		return
+	}
+	// Of an object that was put ahead of the checkpoint, and of one from before a materialization's cut, only a part may
+	// still be needed: then the objects bound the parts from above only.
+	whole := exact && !r.preemptive && r.added.base == 0
+	if r.owedLog += r.added.log - r.checkpointed; r.owedLog < 0 || whole && r.owedLog > r.added.logs*framing {
+		j.f.add(r.event, "%s reports %d log bytes first referenced, the %d log objects it added have %d", who, r.checkpointed, r.added.logs, r.added.log)
+		r.owedLog = 0
+	}
+}
+
+// completed checks one row against the events.
+func (j *numbers) completed(id uint64, row results.CheckpointRow) {
 	t, e := j.triggered[id], j.ended[id]
 	if d := e.At - t.At; d != e.Dur {
 		j.f.add(e.N, "checkpoint %d reports a duration of %v, from trigger to completion are %v", id, e.Dur, d)
@@ -155,26 +249,7 @@ func (j *numbers) completed(id uint64, row results.CheckpointRow, sizes bool) {
 	if differ(row.StartDelay, s.StartDelay) || differ(row.Align, s.Align) || differ(row.Sync, s.Sync) || differ(row.Async, s.Async) {
 		j.f.add(e.N, "checkpoint %d: the parts of its duration in %s differ from the history", id, results.CheckpointsFile)
 	}
-	b := j.added[id]
-	if s.Full > b.named {
+	if b := j.added[id]; s.Full > b.named {
 		j.f.add(e.N, "checkpoint %d reports a full size of %d, all objects it names have %d", id, s.Full, b.named)
-	}
-	if !sizes {
-		return
-	}
-	if !j.logs[id] {
-		if s.Checkpointed != b.base {
-			j.f.add(e.N, "checkpoint %d reports %d bytes checkpointed, the objects it added have %d", id, s.Checkpointed, b.base)
-		}
-		return
-	}
-	if s.Materialized != b.base {
-		j.f.add(e.N, "checkpoint %d reports %d bytes materialized, the base objects it added have %d", id, s.Materialized, b.base)
-	}
-	// Of an object that was put ahead of the checkpoint, and of one from before a materialization's cut, only a part may
-	// still be needed: then the objects bound the parts from above only.
-	whole := s.Preemptive == 0 && b.base == 0
-	if s.Checkpointed > b.log || whole && b.log-s.Checkpointed > b.logs*framing {
-		j.f.add(e.N, "checkpoint %d reports %d log bytes first referenced, the %d log objects it added have %d", id, s.Checkpointed, b.logs, b.log)
 	}
 }
