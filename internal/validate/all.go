@@ -9,7 +9,7 @@ func All() []Check {
 		{"H2", "history complete, clocks monotonic", func(c *Case) Judge { return &complete{c: c} }},
 		{"S1", "final keyed state equals the model", func(c *Case) Judge { return &finalState{c: c} }},
 		{"S2", "each output record committed exactly once", func(c *Case) Judge { return &output{c: c} }},
-		{"S3", "restored state equals the model at the checkpoint's positions", func(c *Case) Judge { return &restoredState{c: c, completed: map[uint64][]int64{}} }},
+		{"S3", "restored state equals the model at the checkpoint's positions", func(c *Case) Judge { return newRestoredState(c) }},
 		{"S5", "key-group ranges disjoint and complete, each key on its owner", func(c *Case) Judge { return &ownership{c: c} }},
 		{"O1", "source positions never go back inside an attempt", func(*Case) Judge { return &offsets{at: map[attemptPartition]int64{}} }},
 		{"O2", "replay starts exactly at the restored position", func(*Case) Judge {

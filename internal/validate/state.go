@@ -16,21 +16,27 @@ func (j *finalState) Finish() Verdict {
 	if !j.c.Complete {
 		return unverified()
 	}
-	if len(j.c.Restores) == 0 {
-		return inconclusive("no checkpoint was left to look at")
-	}
 	if j.c.truth.err != nil {
 		return Verdict{Verdict: results.Fail, Summary: j.c.truth.err.Error()}
 	}
-	r := j.c.Restores[len(j.c.Restores)-1]
-	for i := len(j.c.Restores) - 1; r.Savepoint && i >= 0; i-- { // one may have been taken after the last checkpoint
-		r = j.c.Restores[i]
+	last := len(j.c.Restores) - 1
+	for last >= 0 && j.c.Restores[last].Savepoint { // one may have been taken after the last checkpoint
+		last--
 	}
+	if last < 0 {
+		return inconclusive("no checkpoint was left to look at")
+	}
+	r := j.c.Restores[last]
 	if !r.OK {
 		return inconclusive("the final checkpoint %d could not be restored: %s", r.Checkpoint, r.Error)
 	}
 	var f findings
 	n := j.c.truth.compare(r.Checkpoint, groupsOf(r), true, &f, 0)
+	for _, g := range r.Groups {
+		if g.Count > 0 && j.c.truth.timely(g.Operator, g.State) {
+			f.add(0, "checkpoint %d, %s/%s, key group %d: %d elements are held back still, the input has ended", r.Checkpoint, g.Operator, g.State, g.Group, g.Count)
+		}
+	}
 	addDiffering(&f, r)
 	return f.verdict("%d groups of state in checkpoint %d equal the model", n, r.Checkpoint)
 }
@@ -63,11 +69,19 @@ func appendUpTo(list []string, s string) []string {
 }
 
 // restoredState is S3: what was restored from a checkpoint is the model's state at the checkpoint's positions, in each
-// restore of the run that recorded digests and for each retained checkpoint.
+// restore of the run that recorded digests and for each retained checkpoint. Of state that no model has, since it depends on when
+// things happened, all restores of one checkpoint have the same.
 type restoredState struct {
 	c         *Case
 	restores  []restored
 	completed map[uint64][]int64 // positions
+	timely    map[timelyID]history.GroupDigest
+}
+
+// timelyID is a group of timely state in a checkpoint.
+type timelyID struct {
+	checkpoint uint64
+	stateID
 }
 
 type restored struct {
@@ -75,6 +89,10 @@ type restored struct {
 	attempt    uint64
 	checkpoint uint64
 	digests    []history.GroupDigest
+}
+
+func newRestoredState(c *Case) *restoredState {
+	return &restoredState{c: c, completed: map[uint64][]int64{}, timely: map[timelyID]history.GroupDigest{}}
 }
 
 func (j *restoredState) Observe(e *history.Event) {
@@ -98,11 +116,14 @@ func (j *restoredState) Finish() Verdict {
 			continue
 		}
 		groups += j.c.truth.compare(r.checkpoint, r.digests, false, &f, r.event)
+		j.alike(r.checkpoint, r.digests, &f, r.event)
 	}
 	audited := 0
 	for _, r := range j.c.Restores {
 		if r.OK {
-			groups += j.c.truth.compare(r.Checkpoint, groupsOf(r), true, &f, 0)
+			all := groupsOf(r)
+			groups += j.c.truth.compare(r.Checkpoint, all, true, &f, 0)
+			j.alike(r.Checkpoint, all, &f, 0)
 			addDiffering(&f, r)
 			audited++
 		}
@@ -114,6 +135,22 @@ func (j *restoredState) Finish() Verdict {
 		return inconclusive("no restored state was looked at, or none of a retained checkpoint")
 	}
 	return f.verdict("%d groups of state equal the model: %d subtask restores in the run, %d retained checkpoints and savepoints", groups, len(j.restores), audited)
+}
+
+// alike compares the timely state of a checkpoint with what another restore of it had.
+func (j *restoredState) alike(id uint64, got []history.GroupDigest, f *findings, event int64) {
+	for _, g := range got {
+		if !j.c.truth.timely(g.Operator, g.State) {
+			continue
+		}
+		at := timelyID{id, stateID{g.Operator, g.State, g.Group}}
+		was, known := j.timely[at]
+		if known && (g.Count != was.Count || g.Count > 0 && g.Digest != was.Digest) {
+			f.add(event, "checkpoint %d, %s/%s, key group %d: %d elements with digest %s, another restore of it had %d with %s",
+				id, g.Operator, g.State, g.Group, g.Count, g.Digest, was.Count, was.Digest)
+		}
+		j.timely[at] = g
+	}
 }
 
 // ownership is S5: in every attempt the key-group ranges of each keyed operator are disjoint and complete, and each subtask

@@ -190,13 +190,18 @@ func (t *truth) possible(to []int64) error {
 	return nil
 }
 
+// timely tells whether the model has no such state, since what is in it depends on when things happened.
+func (t *truth) timely(operator, state string) bool {
+	m, ok := t.model.(workloads.Timely)
+	return ok && m.Timely(operator, state)
+}
+
 // compare lists how the digests of one checkpoint's groups differ from the model. got holds the groups that were looked at.
 func (t *truth) compare(id uint64, got []history.GroupDigest, complete bool, f *findings, event int64) (groups int) {
 	want := t.states[id]
 	seen := map[stateID]bool{}
-	timely, _ := t.model.(workloads.Timely)
 	for _, g := range got {
-		if timely != nil && timely.Timely(g.Operator, g.State) {
+		if t.timely(g.Operator, g.State) {
 			continue
 		}
 		at := stateID{g.Operator, g.State, g.Group}
