@@ -60,6 +60,7 @@ func draw(n int, l length) *generator {
 	g.windows()
 	g.joins()
 	g.backend()
+	g.concurrent()
 	g.phases()
 	g.disturb()
 	g.disturbMore()
@@ -144,6 +145,13 @@ func (g *generator) windows() {
 // backend gives half of the plans the other backend, of either arm. Its draws have a stream of their own too.
 func (g *generator) backend() {
 	g.p.Backend.Name = pick(seed.Stream(uint64(g.n), "explore/backend"), "heap", "lsm")
+}
+
+// concurrent lets up to three checkpoints be under way at a time in one plan of four. Its draws have a stream of their own too.
+func (g *generator) concurrent() {
+	if r := seed.Stream(uint64(g.n), "explore/concurrent"); r.IntN(4) == 0 {
+		g.p.Job.Checkpoint.MaxConcurrent, g.p.Job.Checkpoint.MinPause = 2+r.IntN(2), 0
+	}
 }
 
 func (g *generator) phases() {
