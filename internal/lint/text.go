@@ -65,6 +65,7 @@ func (t *Tree) textFiles() []string {
 		}
 		name := filepath.ToSlash(short)
 		switch {
+		case name == ".git" && !d.IsDir(): // of a worktree
 		case d.IsDir() && (name == ".git" || name == "bin" || name == "internal/lint/testdata"):
 			return fs.SkipDir
 		case d.IsDir() && path.Dir(name) == "results":
