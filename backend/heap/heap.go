@@ -5,7 +5,7 @@
 // steady state allocates nothing. A snapshot notes the tables (some microseconds at a million keys) and makes what is
 // older than it immutable; the loop copies what it changes: elements one by one, tables at their first change.
 //
-// The asynchronous phase writes the key groups in order into objects of about 8 MiB (format.go describes them). A restore
+// The asynchronous phase writes the key groups in order into objects of about 8 MiB (package blocks). A restore
 // reads from each object the key groups it needs, so that rescaling is opening with another range.
 package heap
 
@@ -13,50 +13,25 @@ import (
 	"context"
 	"fmt"
 	"sync/atomic"
-	"time"
 
 	"statebench.dev/bench/backend"
+	"statebench.dev/bench/backend/blocks"
 	"statebench.dev/bench/internal/keygroup"
-	"statebench.dev/bench/internal/world"
 )
 
 // Name is the backend's name in plans and handles.
 const Name = "heap"
 
-// Options configure the backend. Zero fields have the defaults given.
-type Options struct {
-	// ObjectBytes is the size from which on a snapshot begins a new object; 8 MiB. Objects are larger than that by one
-	// block (256 KiB of state, or one element) at most.
-	ObjectBytes int64
-	// Parallel is how many objects one subtask uploads or downloads at the same time; 4.
-	Parallel int
-	// EncodeCost and DecodeCost are the CPU costs of a byte of state in the simulated world; 2 ns and 1 ns.
-	EncodeCost, DecodeCost time.Duration
-}
-
-func (o Options) withDefaults() Options {
-	if o.ObjectBytes <= 0 {
-		o.ObjectBytes = 8 << 20
-	}
-	if o.Parallel <= 0 {
-		o.Parallel = 4
-	}
-	if o.EncodeCost <= 0 {
-		o.EncodeCost = 2
-	}
-	if o.DecodeCost <= 0 {
-		o.DecodeCost = 1
-	}
-	return o
-}
+// Options configure the backend: how snapshots are written and read.
+type Options = blocks.Options
 
 // New returns a factory of heap backends.
-func New(o Options) backend.Factory { return factory{o.withDefaults()} }
+func New(o Options) backend.Factory { return factory{o.WithDefaults()} }
 
 type factory struct{ o Options }
 
 func (f factory) ForWorker(_ context.Context, e backend.WorkerEnv) (backend.Backend, error) {
-	return &Backend{o: f.o, e: e, spare: spare{mu: world.NewMutex(e.World), most: f.o.Parallel}}, nil
+	return &Backend{o: f.o, e: e, spare: blocks.NewSpare(e.World, f.o.Parallel)}, nil
 }
 
 // Backend is the heap backend of one worker in one attempt. Open may be called concurrently.
@@ -65,7 +40,7 @@ type Backend struct {
 	e    backend.WorkerEnv
 	open atomic.Int64 // Keyeds that are not closed
 
-	spare spare // memory of snapshots that were written
+	spare *blocks.Spare // memory of snapshots that were written
 }
 
 var _ backend.Backend = (*Backend)(nil)
@@ -89,7 +64,7 @@ func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (backend.Keye
 		}
 	}
 	k := newKeyed(b, o)
-	if err := k.restoreAll(ctx, o); err != nil {
+	if err := k.restore(ctx, o); err != nil {
 		return nil, fmt.Errorf("open %s: %w", o.Subtask, err)
 	}
 	b.open.Add(1)

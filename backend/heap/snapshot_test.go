@@ -89,7 +89,7 @@ func TestObjectsHaveTheirSizeAndOrder(t *testing.T) {
 			if want := fmt.Sprintf("base/1/count-0/%d", i); ref.Key != want {
 				t.Errorf("object %d is %q, want %q", i, ref.Key, want)
 			}
-			if i < len(p.Handle.Base)-1 && (ref.Bytes < 1<<20 || ref.Bytes > 1<<20+2*blockSize) {
+			if i < len(p.Handle.Base)-1 && (ref.Bytes < 1<<20 || ref.Bytes > 1<<20+2*(256<<10)) {
 				t.Errorf("object %d has %d bytes", i, ref.Bytes)
 			}
 			if i > 0 && ref.Groups.From < p.Handle.Base[i-1].Groups.To-1 {

@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"statebench.dev/bench/backend"
+	"statebench.dev/bench/backend/savepoint"
 	"statebench.dev/bench/backend/store"
 	"statebench.dev/bench/internal/keygroup"
 	"statebench.dev/bench/internal/world"
@@ -31,7 +32,7 @@ func (k *keyed) begin(ctx context.Context, o backend.OpenOptions) error {
 	err := r.run(ctx, o)
 	if err == nil {
 		var more int64
-		more, err = k.restoreCanonical(ctx, o)
+		more, err = savepoint.Read(ctx, k.b.e, o.Handles, o.Range, loader{k})
 		r.bytes += more
 	}
 	if o.Restored != nil {

@@ -61,8 +61,8 @@ func (c *canonical) Persist(ctx context.Context) (backend.Persisted, error) {
 		return backend.Persisted{}, errClosed
 	}
 	defer k.life.leave()
-	return savepoint.Write(ctx, k.b.e, c.o, savepoint.Source{
-		Operator: k.operator, Subtask: k.subtask, Range: k.rng, States: c.specs, Positions: c.positions, ObjectBytes: k.b.o.FileBytes,
+	return savepoint.Write(ctx, k.b.e, c.o, k.b.o.FileBytes, savepoint.Source{
+		Operator: k.operator, Subtask: k.subtask, Range: k.rng, States: c.specs, Positions: c.positions,
 		Scan: func(g keygroup.ID, state int, f func(key, value []byte) bool) error { return c.scan(ctx, g, state, f) },
 	})
 }
@@ -133,15 +133,4 @@ func (l loader) Load(a backend.Addr, value []byte) error {
 	}
 	k.counts.add(a.Group, 1, int64(k.keySize()+len(value)))
 	return k.write(len(k.key)+len(value), func() error { return k.db.Set(k.key, value, pebble.NoSync) })
-}
-
-// restoreCanonical adds what the handles in the canonical form have. It is called within a life.
-func (k *keyed) restoreCanonical(ctx context.Context, o backend.OpenOptions) (bytes int64, err error) {
-	var foreign []backend.StateHandle
-	for _, h := range o.Handles {
-		if h.Backend == backend.Canonical {
-			foreign = append(foreign, h)
-		}
-	}
-	return savepoint.Read(ctx, k.b.e, foreign, o.Range, loader{k})
 }

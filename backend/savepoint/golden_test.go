@@ -1,7 +1,6 @@
 package savepoint
 
 import (
-	"bytes"
 	"context"
 	"encoding/hex"
 	"flag"
@@ -12,6 +11,7 @@ import (
 	"testing"
 
 	"statebench.dev/bench/backend"
+	"statebench.dev/bench/backend/backendtest"
 	"statebench.dev/bench/backend/store"
 	"statebench.dev/bench/internal/failpoint"
 	"statebench.dev/bench/internal/keygroup"
@@ -98,7 +98,7 @@ func TestGolden(t *testing.T) {
 	inWorld(t, func(ctx context.Context, e backend.WorkerEnv, mem *store.Mem) error {
 		s, want := state()
 		o := backend.SavepointOptions{ID: 5, Form: backend.Canonical, Names: func(n uint64) string { return fmt.Sprintf("savepoint/5/count-1/%d", n) }}
-		p, err := Write(ctx, e, o, s)
+		p, err := Write(ctx, e, o, 0, s)
 		if err != nil {
 			return err
 		}
@@ -114,10 +114,7 @@ func TestGolden(t *testing.T) {
 				return err
 			}
 		}
-		old, err := undump(golden)
-		if err != nil {
-			return err
-		}
+		old := backendtest.Undump(t, golden)
 		if a, b := plain(t, body), plain(t, old); a != b {
 			t.Errorf("written now:\n%s\nin the golden file:\n%s", a, b)
 		}
@@ -145,43 +142,14 @@ func TestGolden(t *testing.T) {
 	})
 }
 
-// undump reads what hex.Dump wrote.
-func undump(name string) (b []byte, err error) {
-	text, err := os.ReadFile(name)
-	if err != nil {
-		return nil, err
-	}
-	for line := range strings.Lines(string(text)) {
-		if len(line) < 60 {
-			continue
-		}
-		part, err := hex.DecodeString(strings.ReplaceAll(line[10:58], " ", ""))
-		if err != nil {
-			return nil, err
-		}
-		b = append(b, part...)
-	}
-	return b, nil
-}
-
 // plain is an object without its compression and what depends on it.
 func plain(t *testing.T, b []byte) string {
 	t.Helper()
-	f, err := parseFooter("object", b, int64(len(b)))
+	text, err := canonical.Plain("object", b)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var out bytes.Buffer
-	fmt.Fprintf(&out, "%q %+v\n", b[:headerSize], f.states)
-	for _, g := range f.groups {
-		raw, err := parseBlocks("object", g, b[g.offset:g.offset+g.length])
-		if err != nil {
-			t.Fatal(err)
-		}
-		fmt.Fprintf(&out, "group %d position %d elements %d %x\n", g.group, g.position, g.elements, raw)
-	}
-	fmt.Fprintf(&out, "%q", b[len(b)-headerSize:])
-	return out.String()
+	return text
 }
 
 // TestOnlyWhatIsNeededIsRead: of a large object a subtask that needs few key groups reads the footer and these.
@@ -198,7 +166,7 @@ func TestOnlyWhatIsNeededIsRead(t *testing.T) {
 				f([]byte("b"), value[len(value)/2:])
 				return nil
 			}}
-		p, err := Write(ctx, e, backend.SavepointOptions{ID: 1, Form: backend.Canonical, Names: func(n uint64) string { return fmt.Sprint(n) }}, s)
+		p, err := Write(ctx, e, backend.SavepointOptions{ID: 1, Form: backend.Canonical, Names: func(n uint64) string { return fmt.Sprint(n) }}, 0, s)
 		if err != nil {
 			return err
 		}

@@ -1,57 +1,60 @@
 // Package savepoint is the canonical form of keyed state: one format that every backend writes and reads, so that a job can
 // change its backend by way of a savepoint.
 //
-// Write stores the state of one subtask, key group by key group and state by state, in objects of about 8 MiB (format.go
-// describes them); Read brings the elements of some key groups back, and reads no more of the objects than it has to. Both
-// run in the backend that calls them: heap, lsm, or one of these inside the changelog.
+// Objects are those of package blocks. Keys in them are those of backend.Keyed: typed state above it does not change with the
+// backend. Write and Read run in the backend that calls them: heap, lsm, or one of these inside the changelog.
 package savepoint
 
 import (
+	"context"
 	"fmt"
-	"time"
+	"io"
 
 	"statebench.dev/bench/backend"
-	"statebench.dev/bench/backend/store"
+	"statebench.dev/bench/backend/blocks"
 	"statebench.dev/bench/internal/keygroup"
 )
 
-const (
-	objectBytes = 8 << 20   // from this size on a new object is begun
-	blockBytes  = 256 << 10 // of a block before compression
-	parallel    = 4         // uploads or downloads of a subtask at a time
-	smallObject = 1 << 20   // up to this size an object is read as a whole
-	tailGuess   = 64 << 10  // the first read of a footer
+// Magic begins every object of the canonical form.
+const Magic = "sbcanon"
 
-	// The CPU costs of a byte of state in the simulated world.
-	encodeCost = 2 * time.Nanosecond
-	decodeCost = 1 * time.Nanosecond
-)
+var canonical = blocks.Format{Magic: Magic, Backend: backend.Canonical, Text: "state in the canonical form"} // read-only: a constant
 
 // Source is the state of one subtask as of a barrier.
-type Source struct {
-	Operator, Subtask string
-	Range             keygroup.Range
-	States            []backend.StateSpec
-	// Positions has, for each key group of Range, a number greater than all positions of list elements ever used in it.
-	Positions []uint64
-	// Scan calls f for the elements of States[state] in key group g, in the order of Keyed.Scan, until it returns false. Keys
-	// are those of Keyed; they are borrowed during the call.
-	Scan func(g keygroup.ID, state int, f func(key, value []byte) bool) error
-	// ObjectBytes is the size from which on a new object is begun; 0: 8 MiB.
-	ObjectBytes int64
-}
+type Source = blocks.Source
 
 // Loader is a backend that is being filled.
-type Loader interface {
-	// Register is that of backend.Keyed.
-	Register(spec backend.StateSpec) (backend.StateID, error)
-	// Position says that all positions of list elements in g are below next.
-	Position(g keygroup.ID, next uint64) error
-	// Load stores an element; it copies key and value.
-	Load(a backend.Addr, value []byte) error
+type Loader = blocks.Loader
+
+// Write stores s in objects of objectBytes, 0 for 8 MiB, and returns its handle. It passes the failpoints of a checkpoint's
+// upload. On an error the objects that were put for certain are deleted, unless ctx has ended; the rest is left to the leader's
+// clean-up.
+func Write(ctx context.Context, e backend.WorkerEnv, o backend.SavepointOptions, objectBytes int64, s Source) (backend.Persisted, error) {
+	t := blocks.Target{
+		Checkpoint: o.ID, Cause: "savepoint", Name: o.Names,
+		Reach: func(ctx context.Context, point string) error { return e.Failpoints.Hit(ctx, point, s.Subtask) },
+	}
+	p, err := canonical.Write(ctx, e, blocks.Options{ObjectBytes: objectBytes}, t, s)
+	if err != nil {
+		return backend.Persisted{}, fmt.Errorf("write savepoint %d of %s: %w", o.ID, s.Subtask, err)
+	}
+	return p, nil
 }
 
-// damaged is the error for an object that does not say what was written.
-func damaged(key, format string, args ...any) error {
-	return fmt.Errorf("object %q: %s: %w", key, fmt.Sprintf(format, args...), store.ErrCorrupt)
+// Read fills l with the key groups of r from those of the handles that are in the canonical form; see blocks.Format.Read.
+func Read(ctx context.Context, e backend.WorkerEnv, handles []backend.StateHandle, r keygroup.Range, l Loader) (bytes int64, err error) {
+	var own []backend.StateHandle
+	for _, h := range handles {
+		if h.Backend == backend.Canonical {
+			own = append(own, h)
+		}
+	}
+	if len(own) == 0 {
+		return 0, nil
+	}
+	return canonical.Read(ctx, e, blocks.Options{}, own, r, l)
 }
+
+// Verify reads an object of the given size block by block, a few hundred KiB at a time, and tells whether it is what
+// was written. Damage is a backend.Damaged.
+func Verify(key string, r io.ReaderAt, size int64) error { return canonical.Verify(key, r, size) }

@@ -24,7 +24,7 @@ var levels = map[string]int{ // read-only: a table of the architecture
 
 	"backend/changelog": 4, "workloads": 4, "internal/sinks": 4, "backend/store/provision": 4, "backend/dstl/dstltest": 4,
 
-	"backend/checkpoint": 3, "backend/dstl": 3, "backend/heap": 3, "backend/lsm": 3, "backend/savepoint": 3, "backend/backendtest": 3,
+	"backend/checkpoint": 3, "backend/dstl": 3, "backend/blocks": 3, "backend/heap": 3, "backend/lsm": 3, "backend/savepoint": 3, "backend/backendtest": 3,
 	"backend/store/s3store": 3, "backend/store/embedded": 3, "backend/store/dirstore": 3, "backend/store/storetest": 3, "backend/store/provision/minio": 3,
 
 	"backend/store": 2, "backend": 2, "internal/graph": 2, "internal/target": 2,
@@ -40,6 +40,8 @@ var beside = [][2]string{ // read-only: a table of the architecture
 	{"backend", "backend/store"},          // a handle names objects
 	{"backend/heap", "backend/savepoint"}, // each backend writes and reads the canonical form
 	{"backend/lsm", "backend/savepoint"},
+	{"backend/heap", "backend/blocks"}, // its snapshots and the canonical form are objects of one kind
+	{"backend/savepoint", "backend/blocks"},
 	{"internal/graph", "backend"},          // an operator keeps typed state
 	{"internal/history", "internal/world"}, // the recorder asks the world's clock
 	{"internal/failpoint", "internal/world"},

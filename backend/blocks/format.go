@@ -1,6 +1,7 @@
-package savepoint
+package blocks
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -12,30 +13,38 @@ import (
 	"statebench.dev/bench/internal/keygroup"
 )
 
-// An object of the canonical form, version 1; fixed integers are big-endian:
+// An object, version 1; fixed integers are big-endian:
 //
-//	header    magic "sbcanon", version uint16
+//	header    magic, version uint16
 //	block*    length uint32, crc32c uint32 (of what follows), s2 block of:
 //	            key group uint16, then sections: state uint16, elements uint32,
 //	            then each element: length of key varint, length of value varint, key, value
-//	footer    states uint16, each: type uint8, access uint8, name (length uint16)
+//	footer    states uint16, each: number uint16 (where Format.Numbered), type uint8, access uint8, name (length uint16)
 //	          key groups uint32, each: group uint16, position uint64, offset uint64, length uint64, elements uint64
-//	trailer   length of footer uint32, crc32c of footer uint32, magic "sbcanon", version uint16
+//	trailer   length of footer uint32, crc32c of footer uint32, magic, version uint16
 //
 // Key groups are in ascending order and the blocks of one are adjacent; a key group may go on in the next object. Within a
-// key group states are in the order of the footer, whose numbering the sections use; elements of ordered states are in
-// order of keys. Position is greater than all positions of list elements that the key group ever had, so that appends go
-// on behind them. Keys are those of backend.Keyed: typed state above it does not change with the backend.
+// key group states are in the order of the footer, whose numbering the sections use. Position is greater than all positions
+// of list elements that the key group ever had, so that appends go on behind them.
 const (
-	magic       = "sbcanon"
 	version     = 1
-	headerSize  = len(magic) + 2
-	trailerSize = 8 + headerSize
 	blockHeader = 8
 )
 
-func appendMagic(dst []byte) []byte {
-	return binary.BigEndian.AppendUint16(append(dst, magic...), version)
+// Format is a kind of object.
+type Format struct {
+	Magic    string // begins and ends each
+	Backend  string // what backend.StateHandle.Backend says of such state
+	Text     string // what one is, in errors: "a snapshot of ..."
+	Numbered bool   // the footer has the numbers of the states, which are their places
+}
+
+func (f Format) headerSize() int { return len(f.Magic) + 2 }
+
+func (f Format) trailerSize() int { return 8 + f.headerSize() }
+
+func (f Format) appendMagic(dst []byte) []byte {
+	return binary.BigEndian.AppendUint16(append(dst, f.Magic...), version)
 }
 
 // groupIndex says where the blocks of a key group lie in an object.
@@ -65,15 +74,18 @@ func appendBlock(dst, raw []byte) []byte {
 }
 
 // appendFooter ends an object.
-func appendFooter(dst []byte, f footer) []byte {
+func (f Format) appendFooter(dst []byte, end footer) []byte {
 	at := len(dst)
-	dst = binary.BigEndian.AppendUint16(dst, uint16(len(f.states)))
-	for _, s := range f.states {
+	dst = binary.BigEndian.AppendUint16(dst, uint16(len(end.states)))
+	for i, s := range end.states {
+		if f.Numbered {
+			dst = binary.BigEndian.AppendUint16(dst, uint16(i))
+		}
 		dst = append(dst, byte(s.Type), byte(s.Access))
 		dst = append(binary.BigEndian.AppendUint16(dst, uint16(len(s.Name))), s.Name...)
 	}
-	dst = binary.BigEndian.AppendUint32(dst, uint32(len(f.groups)))
-	for _, g := range f.groups {
+	dst = binary.BigEndian.AppendUint32(dst, uint32(len(end.groups)))
+	for _, g := range end.groups {
 		dst = binary.BigEndian.AppendUint16(dst, uint16(g.group))
 		for _, v := range [...]uint64{g.position, g.offset, g.length, g.elements} {
 			dst = binary.BigEndian.AppendUint64(dst, v)
@@ -81,63 +93,68 @@ func appendFooter(dst []byte, f footer) []byte {
 	}
 	sum, n := store.CRC32C(dst[at:]), len(dst)-at
 	dst = binary.BigEndian.AppendUint32(dst, uint32(n))
-	return appendMagic(binary.BigEndian.AppendUint32(dst, sum))
+	return f.appendMagic(binary.BigEndian.AppendUint32(dst, sum))
 }
 
 // checkMagic looks at the header, or at the end of the trailer.
-func checkMagic(key string, b []byte) error {
+func (f Format) checkMagic(key string, b []byte) error {
+	rest, ok := bytes.CutPrefix(b, []byte(f.Magic))
 	switch {
-	case len(b) != headerSize || string(b[:len(magic)]) != magic:
-		return damaged(key, "not state in the canonical form")
-	case binary.BigEndian.Uint16(b[len(magic):]) != version:
-		return damaged(key, "version %d of the canonical form is not known", binary.BigEndian.Uint16(b[len(magic):]))
+	case len(b) != f.headerSize() || !ok:
+		return damaged(key, "not %s", f.Text)
+	case binary.BigEndian.Uint16(rest) != version:
+		return damaged(key, "%s of a version that is not known: %d", f.Text, binary.BigEndian.Uint16(rest))
 	}
 	return nil
 }
 
 // footerSize returns the size of footer and trailer of an object that ends with tail.
-func footerSize(key string, tail []byte) (int64, error) {
-	if len(tail) < trailerSize {
+func (f Format) footerSize(key string, tail []byte) (int64, error) {
+	if len(tail) < f.trailerSize() {
 		return 0, damaged(key, "cut at offset %d", len(tail))
 	}
-	t := tail[len(tail)-trailerSize:]
-	if err := checkMagic(key, t[8:]); err != nil {
+	t := tail[len(tail)-f.trailerSize():]
+	if err := f.checkMagic(key, t[8:]); err != nil {
 		return 0, err
 	}
-	return int64(binary.BigEndian.Uint32(t)) + int64(trailerSize), nil
+	return int64(binary.BigEndian.Uint32(t)) + int64(f.trailerSize()), nil
 }
 
 // parseFooter reads the footer of an object of the given size that ends with tail, which holds all of the footer.
-func parseFooter(key string, tail []byte, size int64) (f footer, err error) {
-	n, err := footerSize(key, tail)
+func (f Format) parseFooter(key string, tail []byte, size int64) (out footer, err error) {
+	n, err := f.footerSize(key, tail)
 	if err != nil {
-		return f, fmt.Errorf("trailer before offset %d: %w", size, err)
+		return out, fmt.Errorf("trailer before offset %d: %w", size, err)
 	}
-	if n > int64(len(tail)) || n+int64(headerSize) > size {
-		return f, damaged(key, "footer of %d bytes before offset %d", n, size)
+	if n > int64(len(tail)) || n+int64(f.headerSize()) > size {
+		return out, damaged(key, "footer of %d bytes before offset %d", n, size)
 	}
-	body := tail[int64(len(tail))-n : len(tail)-trailerSize]
-	if store.CRC32C(body) != binary.BigEndian.Uint32(tail[len(tail)-trailerSize+4:]) {
-		return f, damaged(key, "checksum of the footer at offset %d", size-n)
+	trailer := len(tail) - f.trailerSize()
+	body := tail[int64(len(tail))-n : trailer]
+	if store.CRC32C(body) != binary.BigEndian.Uint32(tail[trailer+4:]) {
+		return out, damaged(key, "checksum of the footer at offset %d", size-n)
 	}
 	r := backend.NewReader(body)
-	for range r.Uint16() {
+	for i := range r.Uint16() {
+		if f.Numbered && r.Uint16() != i {
+			return out, damaged(key, "state %d in the footer at offset %d has another number", i, size-n)
+		}
 		s := backend.StateSpec{Type: backend.Type(r.Uint8()), Access: backend.Access(r.Uint8())}
 		s.Name = string(r.Next(int(r.Uint16())))
-		f.states = append(f.states, s)
+		out.states = append(out.states, s)
 	}
 	end := uint64(size - n)
 	for i := range r.Uint32() {
 		g := groupIndex{keygroup.ID(r.Uint16()), r.Uint64(), r.Uint64(), r.Uint64(), r.Uint64()}
-		if g.offset < uint64(headerSize) || g.length > end || g.offset > end-g.length {
-			return f, damaged(key, "place of key group %d (entry %d of the footer at offset %d)", g.group, i, size-n)
+		if g.offset < uint64(f.headerSize()) || g.length > end || g.offset > end-g.length {
+			return out, damaged(key, "place of key group %d (entry %d of the footer at offset %d)", g.group, i, size-n)
 		}
-		f.groups = append(f.groups, g)
+		out.groups = append(out.groups, g)
 	}
 	if err := r.Close(); err != nil {
-		return f, damaged(key, "footer at offset %d: %v", size-n, err)
+		return out, damaged(key, "footer at offset %d: %v", size-n, err)
 	}
-	return f, nil
+	return out, nil
 }
 
 // parseBlocks decompresses the blocks of a key group.
@@ -168,12 +185,12 @@ func parseBlocks(key string, g groupIndex, b []byte) (raw [][]byte, err error) {
 }
 
 // locate finds out where an object b is damaged, or returns err, which says that it is.
-func locate(key string, b []byte, err error) error {
-	f, ferr := parseFooter(key, b, int64(len(b)))
+func (f Format) locate(key string, b []byte, err error) error {
+	end, ferr := f.parseFooter(key, b, int64(len(b)))
 	if ferr != nil {
 		return ferr
 	}
-	for _, g := range f.groups {
+	for _, g := range end.groups {
 		if _, berr := parseBlocks(key, g, b[g.offset:g.offset+g.length]); berr != nil {
 			return berr
 		}

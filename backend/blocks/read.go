@@ -1,4 +1,4 @@
-package savepoint
+package blocks
 
 import (
 	"context"
@@ -14,8 +14,13 @@ import (
 
 // part is what one subtask needs of one object.
 type part struct {
+	f      Format
+	e      backend.WorkerEnv
+	o      Options
 	ref    backend.ObjectRef
 	groups keygroup.Range
+	// cut tells that the object may hold much that is not needed.
+	cut bool
 
 	fetched *world.Latch
 	err     error
@@ -31,29 +36,43 @@ type groupContent struct {
 	raw   [][]byte
 }
 
-// Read fills l with the key groups of r from handles in the canonical form: for each handle and object those in (handle range
-// ∩ object's Groups ∩ r). It returns the number of bytes fetched. Damage is an error that wraps store.ErrCorrupt and names
-// object and offset. Some objects are fetched ahead while one is loaded.
-func Read(ctx context.Context, e backend.WorkerEnv, handles []backend.StateHandle, r keygroup.Range, l Loader) (bytes int64, err error) {
-	w := e.World
+// parts lists what is needed of the handles, in their order.
+func (f Format) parts(e backend.WorkerEnv, handles []backend.StateHandle, r keygroup.Range, o Options) []*part {
 	var parts []*part
 	for _, h := range handles {
+		first := len(parts)
 		for _, ref := range h.Base {
 			if g := ref.Groups.Intersect(h.Range).Intersect(r); !g.Empty() {
-				parts = append(parts, &part{ref: ref, groups: g})
+				parts = append(parts, &part{f: f, e: e, o: o, ref: ref, groups: g})
 			}
 		}
+		if h.Range == r || len(parts) == first {
+			continue
+		}
+		// Narrowed handles don't say what their objects hold. Objects are in order of key groups, so what lies between the
+		// first and the last one that is needed is needed as a whole.
+		parts[first].cut, parts[len(parts)-1].cut = true, true
 	}
+	return parts
+}
+
+// Read fills l with the key groups of r from handles of this format: for each handle and object those in (handle range ∩
+// object's Groups ∩ r). It returns the number of bytes fetched. Damage is an error that wraps store.ErrCorrupt and names object
+// and offset. Some objects are fetched ahead while one is loaded.
+func (f Format) Read(ctx context.Context, e backend.WorkerEnv, o Options, handles []backend.StateHandle, r keygroup.Range, l Loader) (bytes int64, err error) {
+	o = o.WithDefaults()
+	w := e.World
+	parts := f.parts(e, handles, r, o)
 	ctx, cancel := w.WithCancel(store.WithInfo(ctx, store.Info{Cause: "restore", Who: e.Worker, Attempt: e.Attempt}))
 	fetches := world.NewGroup(w)
 	for i, started := 0, 0; i < len(parts) && err == nil; i++ {
-		for ; started < min(len(parts), i+parallel); started++ {
+		for ; started < min(len(parts), i+o.Parallel); started++ {
 			p := parts[started]
 			p.fetched = world.NewLatch(w)
 			fetches.Go(ctx, "fetch "+p.ref.Key, func(ctx context.Context) error {
 				defer p.fetched.Open()
 				p.err = store.Reread(ctx, w, func() (uint32, error) {
-					err := p.fetch(ctx, e)
+					err := p.fetch(ctx)
 					return p.got, err
 				})
 				return nil
@@ -77,9 +96,9 @@ func Read(ctx context.Context, e backend.WorkerEnv, handles []backend.StateHandl
 }
 
 // fetch reads, verifies and decompresses a part.
-func (p *part) fetch(ctx context.Context, e backend.WorkerEnv) error {
+func (p *part) fetch(ctx context.Context) error {
 	p.got, p.footer, p.content = 0, footer{}, nil
-	blocks, err := p.read(ctx, e.Bucket)
+	blocks, err := p.read(ctx)
 	if err != nil {
 		return err
 	}
@@ -97,26 +116,26 @@ func (p *part) fetch(ctx context.Context, e backend.WorkerEnv) error {
 		}
 		p.content = append(p.content, groupContent{g, raw})
 	}
-	e.World.Compute(ctx, time.Duration(size)*decodeCost)
+	p.e.World.Compute(ctx, time.Duration(size)*p.o.DecodeCost)
 	return nil
 }
 
 // read gets the footer and the bytes of the key groups that are needed: the whole object, or a range of it where that is
 // less than half. The result finds the bytes of one.
-func (p *part) read(ctx context.Context, bucket store.Bucket) (func(groupIndex) []byte, error) {
-	if p.ref.Bytes > smallObject {
-		if err := p.readFooter(ctx, bucket); err != nil {
+func (p *part) read(ctx context.Context) (func(groupIndex) []byte, error) {
+	if p.cut && p.ref.Bytes > smallObject {
+		if err := p.readFooter(ctx); err != nil {
 			return nil, err
 		}
 		if from, to := p.span(); 2*(to-from) < p.ref.Bytes {
-			b, err := p.getRange(ctx, bucket, from, to-from)
+			b, err := p.getRange(ctx, from, to-from)
 			return func(g groupIndex) []byte {
 				at := int64(g.offset) - from
 				return b[at : at+int64(g.length)]
 			}, err
 		}
 	}
-	b, err := bucket.Get(ctx, p.ref.Key)
+	b, err := p.e.Bucket.Get(ctx, p.ref.Key)
 	p.bytes += int64(len(b))
 	p.got = store.CRC32C(b)
 	switch {
@@ -125,41 +144,41 @@ func (p *part) read(ctx context.Context, bucket store.Bucket) (func(groupIndex) 
 	case int64(len(b)) != p.ref.Bytes:
 		return nil, damaged(p.ref.Key, "ends at offset %d, should at %d", len(b), p.ref.Bytes)
 	case p.got != p.ref.CRC32C:
-		return nil, locate(p.ref.Key, b, damaged(p.ref.Key, "checksum %08x, should be %08x, somewhere from offset 0 on", p.got, p.ref.CRC32C))
-	case len(b) < headerSize:
+		return nil, p.f.locate(p.ref.Key, b, damaged(p.ref.Key, "checksum %08x, should be %08x, somewhere from offset 0 on", p.got, p.ref.CRC32C))
+	case len(b) < p.f.headerSize():
 		return nil, damaged(p.ref.Key, "cut at offset %d", len(b))
 	}
-	if err := checkMagic(p.ref.Key, b[:headerSize]); err != nil {
+	if err := p.f.checkMagic(p.ref.Key, b[:p.f.headerSize()]); err != nil {
 		return nil, fmt.Errorf("header at offset 0: %w", err)
 	}
-	p.footer, err = parseFooter(p.ref.Key, b, p.ref.Bytes)
+	p.footer, err = p.f.parseFooter(p.ref.Key, b, p.ref.Bytes)
 	return func(g groupIndex) []byte { return b[g.offset : g.offset+g.length] }, err
 }
 
 // readFooter reads the end of the object, once more if the footer is longer than thought.
-func (p *part) readFooter(ctx context.Context, bucket store.Bucket) error {
-	tail, err := p.getRange(ctx, bucket, max(0, p.ref.Bytes-tailGuess), min(tailGuess, p.ref.Bytes))
+func (p *part) readFooter(ctx context.Context) error {
+	tail, err := p.getRange(ctx, max(0, p.ref.Bytes-tailGuess), min(tailGuess, p.ref.Bytes))
 	if err != nil {
 		return err
 	}
-	n, err := footerSize(p.ref.Key, tail)
+	n, err := p.f.footerSize(p.ref.Key, tail)
 	if err != nil {
 		return fmt.Errorf("trailer before offset %d: %w", p.ref.Bytes, err)
 	}
 	if n > int64(len(tail)) && n <= p.ref.Bytes {
-		if tail, err = p.getRange(ctx, bucket, p.ref.Bytes-n, n); err != nil {
+		if tail, err = p.getRange(ctx, p.ref.Bytes-n, n); err != nil {
 			return err
 		}
 	}
-	p.footer, err = parseFooter(p.ref.Key, tail, p.ref.Bytes)
+	p.footer, err = p.f.parseFooter(p.ref.Key, tail, p.ref.Bytes)
 	return err
 }
 
-func (p *part) getRange(ctx context.Context, bucket store.Bucket, off, n int64) ([]byte, error) {
+func (p *part) getRange(ctx context.Context, off, n int64) ([]byte, error) {
 	if n == 0 {
 		return nil, nil
 	}
-	b, err := bucket.GetRange(ctx, p.ref.Key, off, n)
+	b, err := p.e.Bucket.GetRange(ctx, p.ref.Key, off, n)
 	p.bytes += int64(len(b))
 	switch {
 	case err != nil:

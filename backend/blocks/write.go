@@ -1,10 +1,9 @@
-package savepoint
+package blocks
 
 import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -18,12 +17,13 @@ import (
 // errUpload ends the encoding early; the failed upload's own error takes its place.
 var errUpload = errors.New("an upload has failed")
 
-// Write stores s and returns its handle. It passes the failpoints of a checkpoint's upload. On an error the objects that were
-// put for certain are deleted, unless ctx has ended; the rest is left to the leader's clean-up.
-func Write(ctx context.Context, e backend.WorkerEnv, o backend.SavepointOptions, s Source) (backend.Persisted, error) {
-	ctx = store.WithInfo(ctx, store.Info{Cause: "savepoint", Who: e.Worker, Attempt: e.Attempt, Checkpoint: o.ID})
-	w := newWriter(e, o, s)
-	err := e.Failpoints.Hit(ctx, failpoint.CheckpointUploadBegin, s.Subtask)
+// Write stores s and returns its handle. On an error the objects that were put for certain are deleted, unless ctx has ended.
+// One whose put failed may still appear, and a process that was cancelled may no longer act: both are left to the leader's
+// clean-up.
+func (f Format) Write(ctx context.Context, e backend.WorkerEnv, o Options, t Target, s Source) (backend.Persisted, error) {
+	ctx = store.WithInfo(ctx, store.Info{Cause: t.Cause, Who: e.Worker, Attempt: e.Attempt, Checkpoint: t.Checkpoint})
+	w := newWriter(f, e, o.WithDefaults(), t, s)
+	err := w.reach(ctx, failpoint.CheckpointUploadBegin)
 	if err == nil {
 		err = w.write(ctx)
 	}
@@ -35,12 +35,13 @@ func Write(ctx context.Context, e backend.WorkerEnv, o backend.SavepointOptions,
 			err = u.err
 		}
 	}
+	w.recycle()
 	if err == nil {
-		err = e.Failpoints.Hit(ctx, failpoint.CheckpointUploadEnd, s.Subtask)
+		err = w.reach(ctx, failpoint.CheckpointUploadEnd)
 	}
 	if err != nil {
 		w.discard(ctx)
-		return backend.Persisted{}, fmt.Errorf("write savepoint %d of %s: %w", o.ID, s.Subtask, err)
+		return backend.Persisted{}, err
 	}
 	return w.result(), nil
 }
@@ -54,10 +55,11 @@ type object struct {
 
 // writer builds objects one after the other and uploads them beside that.
 type writer struct {
+	f       Format
 	e       backend.WorkerEnv
-	o       backend.SavepointOptions
+	o       Options
+	t       Target
 	s       Source
-	most    int64
 	uploads *world.Group
 	objects []*object
 	buffers *world.Queue[[]byte] // bounds the uploads under way and keeps their memory
@@ -74,15 +76,22 @@ type writer struct {
 	err   error
 }
 
-func newWriter(e backend.WorkerEnv, o backend.SavepointOptions, s Source) *writer {
-	w := &writer{e: e, o: o, s: s, most: s.ObjectBytes, uploads: world.NewGroup(e.World), buffers: world.NewQueue[[]byte](e.World, parallel)}
-	if w.most <= 0 {
-		w.most = objectBytes
+func newWriter(f Format, e backend.WorkerEnv, o Options, t Target, s Source) *writer {
+	w := &writer{
+		f: f, e: e, o: o, t: t, s: s,
+		uploads: world.NewGroup(e.World), buffers: world.NewQueue[[]byte](e.World, o.Parallel), raw: t.Spare.block(),
 	}
-	for range parallel {
+	for range o.Parallel {
 		w.buffers.TryPut(nil)
 	}
 	return w
+}
+
+func (w *writer) reach(ctx context.Context, point string) error {
+	if w.t.Reach == nil {
+		return nil
+	}
+	return w.t.Reach(ctx, point)
 }
 
 // write encodes all key groups and starts the uploads.
@@ -145,11 +154,11 @@ func (w *writer) flush(ctx context.Context) error {
 	if len(w.raw) == 0 {
 		return nil
 	}
-	w.e.World.Compute(ctx, time.Duration(len(w.raw))*encodeCost)
+	w.e.World.Compute(ctx, time.Duration(len(w.raw))*w.o.EncodeCost)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if int64(len(w.buf)) >= w.most {
+	if int64(len(w.buf)) >= w.o.ObjectBytes {
 		if err := w.seal(ctx); err != nil {
 			return err
 		}
@@ -172,7 +181,10 @@ func (w *writer) entry(ctx context.Context) (err error) {
 		if w.buf, err = w.buffers.Take(ctx); err != nil {
 			return err
 		}
-		w.buf = appendMagic(w.buf[:0])
+		if w.buf == nil {
+			w.buf = w.t.Spare.take()
+		}
+		w.buf = w.f.appendMagic(w.buf)
 	}
 	if n := len(w.index); n == 0 || w.index[n-1].group != w.group {
 		position := w.s.Positions[w.group-w.s.Range.From]
@@ -189,9 +201,9 @@ func (w *writer) seal(ctx context.Context) error {
 	if w.failed.Load() {
 		return errUpload
 	}
-	body := appendFooter(w.buf, footer{w.s.States, w.index})
+	body := w.f.appendFooter(w.buf, footer{w.s.States, w.index})
 	o := &object{ref: backend.ObjectRef{
-		Key: w.o.Names(uint64(len(w.objects))), Bytes: int64(len(body)), CRC32C: store.CRC32C(body), Length: int64(len(body)),
+		Key: w.t.Name(uint64(len(w.objects))), Bytes: int64(len(body)), CRC32C: store.CRC32C(body), Length: int64(len(body)),
 		Groups: keygroup.Range{From: w.index[0].group, To: w.index[len(w.index)-1].group + 1},
 	}}
 	w.objects = append(w.objects, o)
@@ -208,6 +220,19 @@ func (w *writer) seal(ctx context.Context) error {
 	return nil
 }
 
+// recycle hands on the memory of uploads that have ended.
+func (w *writer) recycle() {
+	for {
+		b, ok := w.buffers.TryTake()
+		if !ok {
+			break
+		}
+		w.t.Spare.keep(nil, b)
+	}
+	w.t.Spare.keep(w.raw)
+	w.raw = nil
+}
+
 // discard deletes the objects that were put for certain.
 func (w *writer) discard(ctx context.Context) {
 	var keys []string
@@ -222,7 +247,7 @@ func (w *writer) discard(ctx context.Context) {
 }
 
 func (w *writer) result() backend.Persisted {
-	h := backend.StateHandle{Backend: backend.Canonical, Operator: w.s.Operator, Range: w.s.Range, Checkpoint: w.o.ID}
+	h := backend.StateHandle{Backend: w.f.Backend, Operator: w.s.Operator, Range: w.s.Range, Checkpoint: w.t.Checkpoint}
 	for _, o := range w.objects {
 		h.Base = append(h.Base, o.ref)
 	}

@@ -1,25 +1,24 @@
-package savepoint
+package blocks
 
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
+	"strings"
 
 	"statebench.dev/bench/backend"
 )
 
-// Magic begins every object of the canonical form.
-const Magic = magic
-
 // Verify reads an object of the given size block by block, a few hundred KiB at a time, and tells whether it is what
 // was written. Damage is a backend.Damaged.
-func Verify(key string, r io.ReaderAt, size int64) error {
-	f, err := verifyFrame(key, r, size)
+func (f Format) Verify(key string, r io.ReaderAt, size int64) error {
+	end, err := f.verifyFrame(key, r, size)
 	if err != nil {
 		return err
 	}
-	for _, g := range f.groups {
-		if err := verifyGroup(key, r, g, len(f.states)); err != nil {
+	for _, g := range end.groups {
+		if err := verifyGroup(key, r, g, len(end.states)); err != nil {
 			return err
 		}
 	}
@@ -27,28 +26,29 @@ func Verify(key string, r io.ReaderAt, size int64) error {
 }
 
 // verifyFrame reads header and footer.
-func verifyFrame(key string, r io.ReaderAt, size int64) (footer, error) {
-	head, err := backend.ReadFull(r, 0, int64(headerSize))
+func (f Format) verifyFrame(key string, r io.ReaderAt, size int64) (footer, error) {
+	head, err := backend.ReadFull(r, 0, int64(f.headerSize()))
 	if err != nil {
 		return footer{}, err
 	}
-	if string(head) != string(appendMagic(nil)) {
-		return footer{}, backend.DamagedAt(0, "%q does not begin state in the canonical form of version %d", head, version)
+	if string(head) != string(f.appendMagic(nil)) {
+		return footer{}, backend.DamagedAt(0, "%q does not begin %s of version %d", head, f.Text, version)
 	}
-	trailer, err := backend.ReadFull(r, size-int64(trailerSize), int64(trailerSize))
+	n := int64(f.trailerSize())
+	trailer, err := backend.ReadFull(r, size-n, n)
 	if err != nil {
 		return footer{}, err
 	}
-	need := min(size, int64(binary.BigEndian.Uint32(trailer))+int64(trailerSize))
+	need := min(size, int64(binary.BigEndian.Uint32(trailer))+n)
 	tail, err := backend.ReadFull(r, size-need, need)
 	if err != nil {
 		return footer{}, err
 	}
-	f, err := parseFooter(key, tail, size)
+	end, err := f.parseFooter(key, tail, size)
 	if err != nil {
 		return footer{}, backend.DamagedAt(size-need, "%v", err)
 	}
-	return f, nil
+	return end, nil
 }
 
 // verifyGroup reads the blocks of a key group one by one.
@@ -87,4 +87,23 @@ func verifyGroup(key string, r io.ReaderAt, g groupIndex, states int) error {
 		return backend.DamagedAt(int64(g.offset), "key group %d has %d elements, not %d", g.group, elements, g.elements)
 	}
 	return nil
+}
+
+// Plain is an object without its compression and what depends on it, as text: tests compare what versions wrote by it.
+func (f Format) Plain(key string, object []byte) (string, error) {
+	end, err := f.parseFooter(key, object, int64(len(object)))
+	if err != nil {
+		return "", err
+	}
+	var out strings.Builder
+	fmt.Fprintf(&out, "%q %+v\n", object[:f.headerSize()], end.states)
+	for _, g := range end.groups {
+		raw, err := parseBlocks(key, g, object[g.offset:g.offset+g.length])
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&out, "group %d position %d elements %d %x\n", g.group, g.position, g.elements, raw)
+	}
+	fmt.Fprintf(&out, "%q", object[len(object)-f.headerSize():])
+	return out.String(), nil
 }
