@@ -46,12 +46,11 @@ func (f Format) parts(e backend.WorkerEnv, handles []backend.StateHandle, r keyg
 				parts = append(parts, &part{f: f, e: e, o: o, ref: ref, groups: g})
 			}
 		}
-		if h.Range == r || len(parts) == first {
-			continue
+		// Handles may have been narrowed: they don't say what their objects hold. Objects are in order of key groups, so what
+		// lies between the first and the last one that is needed is needed as a whole.
+		if len(parts) > first {
+			parts[first].cut, parts[len(parts)-1].cut = true, true
 		}
-		// Narrowed handles don't say what their objects hold. Objects are in order of key groups, so what lies between the
-		// first and the last one that is needed is needed as a whole.
-		parts[first].cut, parts[len(parts)-1].cut = true, true
 	}
 	return parts
 }

@@ -173,13 +173,17 @@ func TestOnlyWhatIsNeededIsRead(t *testing.T) {
 		if n := len(p.Handle.Base); n != 2 || p.Objects != n || p.Checkpointed < 8<<20 {
 			t.Errorf("%d bytes in %d objects", p.Checkpointed, n)
 		}
-		r := &reader{}
-		n, err := Read(ctx, e, []backend.StateHandle{p.Handle}, keygroup.Range{From: 10, To: 14}, r)
-		if err != nil {
-			return err
-		}
-		if got := strings.Count(r.text.String(), "\n"); got != 8 || n > 900<<10 {
-			t.Errorf("%d bytes read for %d elements", n, got)
+		few := keygroup.Range{From: 10, To: 14}
+		narrowed, _ := p.Handle.Narrow(few)
+		for _, h := range []backend.StateHandle{p.Handle, narrowed} {
+			r := &reader{}
+			n, err := Read(ctx, e, []backend.StateHandle{h}, few, r)
+			if err != nil {
+				return err
+			}
+			if got := strings.Count(r.text.String(), "\n"); got != 8 || n > 900<<10 {
+				t.Errorf("%d bytes read for %d elements of key groups %v", n, got, h.Range)
+			}
 		}
 		return nil
 	})
