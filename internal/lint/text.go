@@ -70,7 +70,7 @@ func (t *Tree) textFiles() []string {
 			return fs.SkipDir
 		case d.IsDir() && path.Dir(name) == "results":
 			return fs.SkipDir
-		case d.Type().IsRegular() && path.Base(name) != "go.sum":
+		case d.Type().IsRegular() && path.Base(name) != "go.sum" && name != ".git": // a file in a linked worktree
 			files = append(files, name)
 		}
 		return nil
