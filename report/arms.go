@@ -1,8 +1,6 @@
 package report
 
 import (
-	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -106,41 +104,14 @@ func phases(all []*arm) []measuredPhase {
 
 func incomparable(all []*arm, first *plan.Plan, phase string) string {
 	for _, a := range all {
-		if a.plan != nil && disturbances(a.plan, phase) != disturbances(first, phase) {
+		if a.plan != nil && !a.plan.SameDisturbances(first, phase) {
 			return "its faults or rescales differ between the arms"
 		}
 	}
-	for _, f := range first.Faults {
-		if f.Phase == phase && f.At.Event != "" {
-			return fmt.Sprintf("fault %s is placed by an event, which comes at another place in each arm", f.ID)
-		}
-	}
-	for _, r := range first.Rescales {
-		if r.Phase == phase && r.At.Event != "" {
-			return fmt.Sprintf("%s is placed by an event, which comes at another place in each arm", r.ID)
-		}
+	if placed := first.PlacedByEvent(phase); placed != "" {
+		return placed + " is placed by an event, which comes at another place in each arm"
 	}
 	return ""
-}
-
-// disturbances are a phase's faults and rescales as text.
-func disturbances(p *plan.Plan, phase string) string {
-	var here []any
-	for _, f := range p.Faults {
-		if f.Phase == phase {
-			here = append(here, f)
-		}
-	}
-	for _, r := range p.Rescales {
-		if r.Phase == phase {
-			here = append(here, r)
-		}
-	}
-	b, err := json.Marshal(here)
-	if err != nil {
-		return err.Error()
-	}
-	return string(b)
 }
 
 // window is a set of phases that figures are taken over.

@@ -1,8 +1,6 @@
 package compare
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -153,7 +151,7 @@ func differences(a, b *Run) (list []Difference) {
 			list = append(list, Difference{Key: key, A: orDash(x), B: orDash(y), Arm: strings.HasPrefix(key, "backend.")})
 		}
 	}
-	x, y := flatten(a.Plan), flatten(b.Plan)
+	x, y := settings(a.Plan), settings(b.Plan)
 	all := maps.Clone(x)
 	maps.Copy(all, y)
 	for _, k := range slices.Sorted(maps.Keys(all)) {
@@ -169,6 +167,11 @@ func differences(a, b *Run) (list []Difference) {
 	return list
 }
 
+// settings leaves out what names a run or does nothing to it.
+func settings(p *plan.Plan) map[string]string {
+	return p.Settings("schema", "arm", "rep", "baseline", "about", "seed", "charts", "expect")
+}
+
 func dirty(is bool) string {
 	if is {
 		return " with changes"
@@ -181,57 +184,6 @@ func orDash(s string) string {
 		return "–"
 	}
 	return oneLine(s)
-}
-
-// flatten turns a plan into names of settings and their values. What names a run is left out, and so is what does nothing.
-func flatten(p *plan.Plan) map[string]string {
-	out := map[string]string{}
-	b, err := json.Marshal(p)
-	if err != nil {
-		return map[string]string{"plan": err.Error()}
-	}
-	var v map[string]any
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.UseNumber()
-	if err := d.Decode(&v); err != nil {
-		return map[string]string{"plan": err.Error()}
-	}
-	for _, k := range []string{"schema", "arm", "rep", "baseline", "about", "seed", "charts", "expect"} {
-		delete(v, k)
-	}
-	walk("", v, out)
-	if !p.Backend.Changelog.Enabled {
-		maps.DeleteFunc(out, func(k, _ string) bool {
-			return strings.HasPrefix(k, "backend.changelog.") && k != "backend.changelog.enabled"
-		})
-	}
-	return out
-}
-
-// walk names what stands in lists by its id or name, where it has one.
-func walk(path string, v any, out map[string]string) {
-	switch x := v.(type) {
-	case map[string]any:
-		for k, e := range x { // order-free: each has a key of its own
-			walk(strings.TrimPrefix(path+"."+k, "."), e, out)
-		}
-	case []any:
-		for i, e := range x {
-			name := fmt.Sprint(i + 1)
-			if m, ok := e.(map[string]any); ok {
-				for _, k := range []string{"id", "name", "path"} {
-					if s, ok := m[k].(string); ok && s != "" {
-						name = s
-						break
-					}
-				}
-			}
-			walk(path+"."+name, e, out)
-		}
-	case nil:
-	default:
-		out[path] = fmt.Sprint(x)
-	}
 }
 
 // phase is one that both variants went through.
@@ -261,38 +213,11 @@ func incomparable(a, b *plan.Plan, p plan.Phase) string {
 		return "the other variant has no such phase"
 	case b.Phases[i].Records != p.Records || b.Phases[i].For != p.For || b.Phases[i].Discard:
 		return "it is not as long in the other variant"
-	case disturbances(a, p.Name) != disturbances(b, p.Name):
+	case !a.SameDisturbances(b, p.Name):
 		return "its faults or rescales differ between the variants"
 	}
-	for _, f := range a.Faults {
-		if f.Phase == p.Name && f.At.Event != "" {
-			return fmt.Sprintf("fault %s is placed by an event, which comes at another place in each variant", f.ID)
-		}
-	}
-	for _, r := range a.Rescales {
-		if r.Phase == p.Name && r.At.Event != "" {
-			return fmt.Sprintf("%s is placed by an event, which comes at another place in each variant", r.ID)
-		}
+	if placed := a.PlacedByEvent(p.Name); placed != "" {
+		return placed + " is placed by an event, which comes at another place in each variant"
 	}
 	return ""
-}
-
-// disturbances are a phase's faults and rescales as text.
-func disturbances(p *plan.Plan, phase string) string {
-	here := []any{}
-	for _, f := range p.Faults {
-		if f.Phase == phase {
-			here = append(here, f)
-		}
-	}
-	for _, r := range p.Rescales {
-		if r.Phase == phase {
-			here = append(here, r)
-		}
-	}
-	b, err := json.Marshal(here)
-	if err != nil {
-		return err.Error()
-	}
-	return string(b)
 }
