@@ -3,6 +3,9 @@ package workloads
 import (
 	"fmt"
 	"math"
+
+	"statebench.dev/bench/internal/canon"
+	"statebench.dev/bench/internal/keygroup"
 )
 
 // watermarkAt checks the positions that a model is asked to move to, and returns the watermark there: the least over the
@@ -20,4 +23,18 @@ func watermarkAt(positions []int64, partitions int, bounds func(p int) (next, li
 		least = min(least, watermark(p, to))
 	}
 	return least, nil
+}
+
+// eachOutput calls f for the key groups with output of a partition, whose digests are given by key group.
+func eachOutput(partition int, digests []canon.Digest, f func(partition int, group keygroup.ID, d canon.Digest)) {
+	for g, d := range digests {
+		if d.Count > 0 {
+			f(partition, keygroup.ID(g), d)
+		}
+	}
+}
+
+// marked tells whether a bitmap, which ends with its last mark, has one at index.
+func marked(bits []uint64, index int64) bool {
+	return index/64 < int64(len(bits)) && bits[index/64]&(1<<(index%64)) != 0
 }

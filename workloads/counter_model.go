@@ -204,11 +204,7 @@ func (m *counterModel) words(a, b, c uint64) []byte {
 // Output implements Model.
 func (m *counterModel) Output(f func(partition int, group keygroup.ID, d canon.Digest)) {
 	for p := range m.parts {
-		for g, d := range m.parts[p].output {
-			if d.Count > 0 {
-				f(p, keygroup.ID(g), d)
-			}
-		}
+		eachOutput(p, m.parts[p].output, f)
 	}
 }
 
@@ -218,7 +214,7 @@ func (m *counterModel) OutputHas(partition int, index int64, tag uint8) bool {
 		return false
 	}
 	fired := m.parts[partition].fired
-	return tag == tagOfRecord || tag == tagOfWindow && index/64 < int64(len(fired)) && fired[index/64]&(1<<(index%64)) != 0
+	return tag == tagOfRecord || tag == tagOfWindow && marked(fired, index)
 }
 
 // OutputTags implements Model.

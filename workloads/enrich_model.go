@@ -136,11 +136,7 @@ func (m *enrichModel) group(key uint64) keygroup.ID {
 // Output implements Model.
 func (m *enrichModel) Output(f func(partition int, group keygroup.ID, d canon.Digest)) {
 	for p := range m.parts {
-		for g, d := range m.parts[p].output {
-			if d.Count > 0 {
-				f(p, keygroup.ID(g), d)
-			}
-		}
+		eachOutput(p, m.parts[p].output, f)
 	}
 }
 
@@ -150,7 +146,7 @@ func (m *enrichModel) OutputHas(partition int, index int64, tag uint8) bool {
 		return false
 	}
 	marks := m.parts[partition].emitted
-	return index/64 < int64(len(marks)) && marks[index/64]&(1<<(index%64)) != 0
+	return marked(marks, index)
 }
 
 // OutputTags implements Model.

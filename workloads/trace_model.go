@@ -244,11 +244,7 @@ func (m *traceModel) group(key []byte) keygroup.ID {
 // Output implements Model.
 func (m *traceModel) Output(f func(partition int, group keygroup.ID, d canon.Digest)) {
 	for p := range m.parts {
-		for g, d := range m.parts[p].output {
-			if d.Count > 0 {
-				f(p, keygroup.ID(g), d)
-			}
-		}
+		eachOutput(p, m.parts[p].output, f)
 	}
 }
 
@@ -258,7 +254,7 @@ func (m *traceModel) OutputHas(partition int, index int64, tag uint8) bool {
 		return false
 	}
 	fired := m.parts[partition].fired
-	return tag == 0 || tag == 1 && index/64 < int64(len(fired)) && fired[index/64]&(1<<(index%64)) != 0
+	return tag == 0 || tag == 1 && marked(fired, index)
 }
 
 // OutputTags implements Model.

@@ -236,11 +236,7 @@ func (m *windowModel) group(key uint64) keygroup.ID {
 // Output implements Model.
 func (m *windowModel) Output(f func(partition int, group keygroup.ID, d canon.Digest)) {
 	for p := range m.parts {
-		for g, d := range m.parts[p].output {
-			if d.Count > 0 {
-				f(p, keygroup.ID(g), d)
-			}
-		}
+		eachOutput(p, m.parts[p].output, f)
 	}
 }
 
@@ -250,7 +246,7 @@ func (m *windowModel) OutputHas(partition int, index int64, tag uint8) bool {
 		return false
 	}
 	marks := m.parts[partition].emitted[tag]
-	return index/64 < int64(len(marks)) && marks[index/64]&(1<<(index%64)) != 0
+	return marked(marks, index)
 }
 
 // OutputTags implements Model.
