@@ -76,8 +76,9 @@ func SavepointOf(key string) (id uint64, ok bool) {
 // EntryKey is where entry seq of the coordinator log lies; keys sort as sequence numbers do.
 func EntryKey(seq uint64) string { return fmt.Sprintf("%s%012d", EntryPrefix, seq) }
 
-// parseEntryKey is the reverse of EntryKey.
-func parseEntryKey(key string) (seq uint64, ok bool) {
+// ParseEntryKey is the reverse of EntryKey. Whatever else lies under EntryPrefix is no part of the log: markers that
+// consoles make for folders, say.
+func ParseEntryKey(key string) (seq uint64, ok bool) {
 	rest, ok := strings.CutPrefix(key, EntryPrefix)
 	seq, err := strconv.ParseUint(rest, 10, 64)
 	return seq, ok && err == nil && EntryKey(seq) == key

@@ -127,7 +127,7 @@ func TestKeys(t *testing.T) {
 	if !(EntryKey(9) < EntryKey(10)) {
 		t.Error("keys of entries do not sort as their numbers do")
 	}
-	if seq, ok := parseEntryKey(EntryKey(77)); seq != 77 || !ok {
+	if seq, ok := ParseEntryKey(EntryKey(77)); seq != 77 || !ok {
 		t.Errorf("entry key reads as %d, %v", seq, ok)
 	}
 }

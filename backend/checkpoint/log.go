@@ -113,7 +113,9 @@ func ReadEntries(ctx context.Context, w world.World, b store.Bucket, after uint6
 		if err != nil {
 			return nil, fmt.Errorf("list the coordinator log: %w", err)
 		}
-		keys = append(keys, a.Key)
+		if _, ok := ParseEntryKey(a.Key); ok {
+			keys = append(keys, a.Key)
+		}
 	}
 	entries, errs := make([]Entry, len(keys)), make([]error, len(keys))
 	g := world.NewGroup(w)
@@ -146,7 +148,7 @@ func readEntry(ctx context.Context, w world.World, b store.Bucket, key string) (
 		if err == nil {
 			e, err = DecodeEntry(body)
 		}
-		if seq, ok := parseEntryKey(key); err == nil && (!ok || seq != e.Seq) {
+		if seq, _ := ParseEntryKey(key); err == nil && seq != e.Seq {
 			err = fmt.Errorf("it is entry %d: %w", e.Seq, store.ErrCorrupt)
 		}
 		if err != nil {

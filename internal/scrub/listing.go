@@ -118,7 +118,7 @@ func (a *audit) unneeded(at store.Attributes) Finding {
 	switch f.Class {
 	case ClassMarker:
 	case ClassCoord:
-		if !entryKey(at.Key) {
+		if _, ok := checkpoint.ParseEntryKey(at.Key); !ok {
 			f.Kind, f.Cause = Foreign, "no key of the coordinator log"
 		}
 	case ClassSavepoint:
@@ -166,11 +166,6 @@ func (a *audit) newestAttempt() (n uint64) {
 		n = max(n, a.r.Checkpoints[i].Attempt)
 	}
 	return n
-}
-
-func entryKey(key string) bool {
-	seq, err := strconv.ParseUint(strings.TrimPrefix(key, checkpoint.EntryPrefix), 10, 64)
-	return err == nil && checkpoint.EntryKey(seq) == key
 }
 
 // writerOf reads attempt and writer off a key log/<attempt>/<writer>/... or base/<attempt>/<writer>/...

@@ -38,6 +38,9 @@ func (a *audit) log(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("list the coordinator log: %w", err)
 		}
+		if _, ok := checkpoint.ParseEntryKey(at.Key); !ok {
+			continue // foreign: found with the others
+		}
 		if page = append(page, at); len(page) == pagedEntries {
 			if err := a.entries(ctx, page); err != nil {
 				return err

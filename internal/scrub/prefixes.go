@@ -57,8 +57,13 @@ func holdsRun(ctx context.Context, b store.Bucket, prefix string) (bool, error) 
 	if err == nil || !errors.Is(err, store.ErrNotExist) {
 		return err == nil, err
 	}
-	for _, err := range b.List(ctx, prefix+checkpoint.EntryPrefix, "") {
-		return err == nil, err
+	for at, err := range b.List(ctx, prefix+checkpoint.EntryPrefix, "") {
+		if err != nil {
+			return false, err
+		}
+		if _, ok := checkpoint.ParseEntryKey(strings.TrimPrefix(at.Key, prefix)); ok {
+			return true, nil
+		}
 	}
 	return false, nil
 }

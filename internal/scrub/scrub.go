@@ -253,9 +253,12 @@ func (a *audit) uploads(ctx context.Context) error {
 
 // moved tells whether somebody has written to the coordinator log since it was read.
 func (a *audit) moved(ctx context.Context) error {
-	for _, err := range a.b.List(ctx, checkpoint.EntryPrefix, checkpoint.EntryKey(a.known.next-1)) {
+	for at, err := range a.b.List(ctx, checkpoint.EntryPrefix, checkpoint.EntryKey(a.known.next-1)) {
 		if err != nil {
 			return fmt.Errorf("list the coordinator log: %w", err)
+		}
+		if _, ok := checkpoint.ParseEntryKey(at.Key); !ok {
+			continue
 		}
 		a.r.Moved = true
 		a.r.unsure("the coordinator log went on during the audit")
