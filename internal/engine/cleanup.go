@@ -30,12 +30,17 @@ type cleaning struct {
 	begun map[uint64]bool // attempts of which the leftovers were listed, or are being listed
 	room  *world.Semaphore
 	open  int // listings and removals that have not ended
-	final bool
-	waits []*request // for the end of a clean-up; answered by it or when the leader ends
+	// removing are the keys that were given to a removal: until they were tried and every listing that may show them has ended, no
+	// other removal takes them. tried are those of which only the latter is left.
+	removing map[string]struct{}
+	tried    []string
+	listings int
+	final    bool
+	waits    []*request // for the end of a clean-up; answered by it or when the leader ends
 }
 
 func newCleaning(w world.World) cleaning {
-	return cleaning{begun: map[uint64]bool{}, room: world.NewSemaphore(w, deleters)}
+	return cleaning{begun: map[uint64]bool{}, removing: map[string]struct{}{}, room: world.NewSemaphore(w, deleters)}
 }
 
 // removal is a set of keys to delete.
@@ -51,11 +56,33 @@ type removal struct {
 // batchDeleted says that a batch of a removal was tried.
 type batchDeleted struct {
 	removal *removal
+	keys    []string
 	failed  int
 }
 
-// remove deletes keys beside the loop.
+// claim takes the keys for a removal and returns those that no other one has.
+func (b *cleaning) claim(keys []string) []string {
+	return slices.DeleteFunc(keys, func(key string) bool {
+		_, taken := b.removing[key]
+		b.removing[key] = struct{}{}
+		return taken
+	})
+}
+
+// forget lets keys be removed again that were tried, once no listing is under way that began before.
+func (b *cleaning) forget(tried []string) {
+	if b.tried = append(b.tried, tried...); b.listings > 0 {
+		return
+	}
+	for _, key := range b.tried {
+		delete(b.removing, key)
+	}
+	b.tried = nil
+}
+
+// remove deletes keys beside the loop, each once: what another removal has under way is left to that.
 func (c *coordinator) remove(ctx context.Context, r removal) {
+	r.keys = c.cleaning.claim(r.keys)
 	if len(r.keys) == 0 {
 		if r.after != nil {
 			r.after(ctx, 0)
@@ -72,7 +99,7 @@ func (c *coordinator) remove(ctx context.Context, r removal) {
 			defer c.cleaning.room.Release(1)
 			failed := c.deleteKeys(ctx, batch, r.checkpoint)
 			if ctx.Err() == nil {
-				c.end.Post(ctx, 0, batchDeleted{removal: &r, failed: failed})
+				c.end.Post(ctx, 0, batchDeleted{removal: &r, keys: batch, failed: failed})
 			}
 			return nil
 		})
@@ -111,6 +138,7 @@ func (c *coordinator) deleteKeys(ctx context.Context, keys []string, id uint64) 
 func (c *coordinator) batchDeleted(ctx context.Context, b batchDeleted) {
 	r := b.removal
 	r.failed += b.failed
+	c.cleaning.forget(b.keys)
 	if r.left--; r.left > 0 {
 		return
 	}
@@ -174,6 +202,7 @@ func (c *coordinator) cleanUp(ctx context.Context, r *request) {
 // list lists beside the loop and ends multipart uploads that nobody will complete.
 func (c *coordinator) list(ctx context.Context, l listing) {
 	c.cleaning.open++
+	c.cleaning.listings++
 	l.term = c.term
 	c.children.Go(ctx, "list-leftovers", func(ctx context.Context) error {
 		ctx = store.WithInfo(ctx, store.Info{Cause: "clean-up"})
@@ -245,6 +274,8 @@ func attemptOf(key string) (uint64, bool) {
 // listed deletes what nobody needs of what was found.
 func (c *coordinator) listed(ctx context.Context, l listed) {
 	c.cleaning.open--
+	c.cleaning.listings--
+	defer c.cleaning.forget(nil)
 	if l.err != nil {
 		c.note(ctx, "clean-up: "+l.err.Error())
 		c.cleaned(l.request, l.err)
@@ -255,7 +286,7 @@ func (c *coordinator) listed(ctx context.Context, l listed) {
 	var order []uint64
 	r := removal{}
 	for _, o := range l.objects {
-		if needed(o.Key) {
+		if _, going := c.cleaning.removing[o.Key]; going || needed(o.Key) {
 			continue
 		}
 		r.keys = append(r.keys, o.Key)
