@@ -162,11 +162,26 @@ type WorkerEnv struct {
 	// Folder is a folder of the real machine for the files that a backend keeps beside its memory, made when it is first used;
 	// empty: the machine's folder for temporary files. Simulated workers have none.
 	Folder string
+	// Disk is the worker's local disk, which survives the attempt and, with what was synced, a crash of the worker; nil: none.
+	Disk world.Disk
+	// Restores is what the worker's subtasks are about to open, one entry for each subtask, so that what several of them need is
+	// fetched once. It is a hint: a backend must work without it, and whoever opens something else only loses that. Not changed.
+	Restores []Restore
 	// Emit records an event; the callee fills in time and sequence, the caller kind and figures. It may unwind the calling
 	// process, when a trigger on the event kills its domain. Never nil.
 	Emit func(ctx context.Context, e history.Event)
 	// Spawn starts a process of the worker in this attempt; it is cancelled with the attempt.
 	Spawn func(name string, f func(ctx context.Context) error)
+}
+
+// Restore is what one subtask is about to open.
+type Restore struct {
+	Range keygroup.Range // the subtask's
+	// Handles are those of a checkpoint as it has them, not narrowed to Range; some may lie outside of it.
+	Handles []StateHandle
+	// Written is the attempt that took the checkpoint; 0: not known. Log parts of that attempt hold the key groups that their
+	// references name and no others, earlier ones may have been narrowed since.
+	Written uint64
 }
 
 // OpenOptions describe one subtask's state.

@@ -23,6 +23,7 @@ type segmentLog struct {
 	queue  *world.Queue[*upload]
 	room   *world.Semaphore // bytes under upload
 	framer framer           // the flusher's
+	pool   *pool            // what several readers need
 	share  atomic.Int64     // bytes that one writer may have waiting
 	calls  atomic.Uint64    // of writers to upload early
 
@@ -55,7 +56,7 @@ func New(e backend.WorkerEnv, o Options) (Log, error) {
 	}
 	o = o.withDefaults()
 	l := &segmentLog{
-		env: e, o: o, mu: world.NewMutex(e.World),
+		env: e, o: o, mu: world.NewMutex(e.World), pool: newPool(e),
 		queue: world.NewQueue[*upload](e.World, queueCapacity).Named("log uploads"),
 		room:  world.NewSemaphore(e.World, o.InFlight),
 	}

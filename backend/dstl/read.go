@@ -27,15 +27,29 @@ const (
 // wanted is one part with what is to be read of it.
 type wanted struct {
 	ref    backend.ObjectRef
-	groups keygroup.Range
+	groups []keygroup.Range
 }
 
-// fetched is the blocks of one part in memory.
+// has tells whether a block may hold something that is wanted.
+func (w *wanted) has(b block) bool {
+	if b.seq < w.ref.From || b.seq >= w.ref.To {
+		return false
+	}
+	for _, g := range w.groups {
+		if b.first < g.To && b.last >= g.From {
+			return true
+		}
+	}
+	return false
+}
+
+// fetched is the blocks of one part in memory. What a subtask reads for itself has one range of groups.
 type fetched struct {
 	wanted
 	index  *section
 	blocks []block
 	bytes  [][]byte // of each block, header included; verified
+	read   int64    // the sum of these
 	size   int64    // fetched from the store
 	got    uint32   // checksum of what was fetched since the last start
 	err    error
@@ -46,20 +60,17 @@ func (l *segmentLog) Read(ctx context.Context, refs []backend.ObjectRef, r keygr
 	var parts []wanted
 	for _, ref := range refs {
 		if g := ref.Groups.Intersect(r); !g.Empty() {
-			parts = append(parts, wanted{ref: ref, groups: g})
+			parts = append(parts, wanted{ref: ref, groups: []keygroup.Range{g}})
 		}
 	}
-	inner, cancel := l.env.World.WithCancel(ctx)
+	inner, cancel := l.env.World.WithCancel(store.WithInfo(ctx, store.Info{Cause: "restore", Who: l.env.Worker, Attempt: l.env.Attempt}))
 	group := world.NewGroup(l.env.World)
 	ahead := make([]*fetched, len(parts))
 	start := func(i int) {
 		f := &fetched{wanted: parts[i], done: world.NewLatch(l.env.World)}
 		ahead[i] = f
 		group.Go(inner, "log-fetch", func(ctx context.Context) error {
-			f.err = store.Reread(ctx, l.env.World, func() (uint32, error) {
-				err := l.fetch(ctx, f)
-				return f.got, err
-			})
+			f.err = l.load(ctx, f)
 			f.done.Open()
 			return nil
 		})
@@ -68,6 +79,7 @@ func (l *segmentLog) Read(ctx context.Context, refs []backend.ObjectRef, r keygr
 		start(i)
 	}
 	var stats ReadStats
+	finished := 0 // parts
 	err := func() error {
 		rp := replay{v: v}
 		for i := range parts {
@@ -85,7 +97,9 @@ func (l *segmentLog) Read(ctx context.Context, refs []backend.ObjectRef, r keygr
 				return fmt.Errorf("replay %s [%d,%d) from %s: %w", f.ref.Log, f.ref.From, f.ref.To, f.ref.Key, err)
 			}
 			ahead[i] = nil
-			l.env.World.Compute(ctx, time.Duration(n)*costPerChange+time.Duration(f.size)*costPerRead)
+			l.pool.release(f.ref)
+			finished++
+			l.env.World.Compute(ctx, time.Duration(n)*costPerChange+time.Duration(f.read)*costPerRead)
 		}
 		return nil
 	}()
@@ -93,13 +107,26 @@ func (l *segmentLog) Read(ctx context.Context, refs []backend.ObjectRef, r keygr
 	if werr := group.Wait(ctx); err == nil {
 		err = werr
 	}
+	for _, p := range parts[finished:] {
+		l.pool.release(p.ref)
+	}
 	return stats, err
+}
+
+// load gets what is wanted of a part: from what the worker's subtasks share, else by requests of its own.
+func (l *segmentLog) load(ctx context.Context, f *fetched) error {
+	if l.shared(ctx, f) {
+		return nil
+	}
+	return store.Reread(ctx, l.env.World, func() (uint32, error) {
+		err := l.fetch(ctx, f)
+		return f.got, err
+	})
 }
 
 // fetch reads the index of a part and the blocks with wanted key groups and sequence numbers, and verifies them.
 func (l *segmentLog) fetch(ctx context.Context, f *fetched) error {
-	f.index, f.blocks, f.bytes, f.got = nil, nil, nil, 0
-	ctx = store.WithInfo(ctx, store.Info{Cause: "restore", Who: l.env.Worker, Attempt: l.env.Attempt})
+	f.got = 0
 	var from int64 // where tail begins in the part
 	size := f.ref.Length
 	if size > wholePart {
@@ -117,21 +144,31 @@ func (l *segmentLog) fetch(ctx context.Context, f *fetched) error {
 			return err
 		}
 	}
-	if f.index, err = decodeSection(tail, size); err != nil {
+	if err := f.open(tail); err != nil {
 		return f.at(from, err)
+	}
+	return l.fetchBlocks(ctx, f, tail, from)
+}
+
+// open reads the index at the end of tail, which ends where the part ends, and lists the blocks that are wanted.
+func (f *fetched) open(tail []byte) (err error) {
+	f.blocks, f.bytes, f.read = nil, nil, 0
+	if f.index, err = decodeSection(tail, f.ref.Length); err != nil {
+		return err
 	}
 	if f.index.log != f.ref.Log || f.index.from > f.ref.From || f.index.to < f.ref.To {
 		return damaged("part holds %s [%d,%d)", f.index.log, f.index.from, f.index.to)
 	}
 	for _, b := range f.index.blocks {
-		if b.seq >= f.ref.From && b.seq < f.ref.To && b.first < f.groups.To && b.last >= f.groups.From {
-			if b.offset < 0 {
-				return damaged("part begins behind its first block")
-			}
-			f.blocks = append(f.blocks, b)
+		if !f.has(b) {
+			continue
 		}
+		if b.offset < 0 {
+			return damaged("part begins behind its first block")
+		}
+		f.blocks = append(f.blocks, b)
 	}
-	return l.fetchBlocks(ctx, f, tail, from)
+	return nil
 }
 
 // fetchBlocks fills f.bytes; have is what was read of the part from offset from on.
@@ -155,7 +192,7 @@ func (l *segmentLog) fetchBlocks(ctx context.Context, f *fetched, have []byte, f
 			if err := checkBlock(body, b); err != nil {
 				return f.at(b.offset, err)
 			}
-			f.bytes = append(f.bytes, body)
+			f.bytes, f.read = append(f.bytes, body), f.read+int64(len(body))
 		}
 		i = n
 	}
@@ -211,7 +248,7 @@ func (p *replay) apply(f *fetched) (n int64, err error) {
 			p.scratch = payload[:cap(payload)]
 		}
 		f.bytes[i] = nil
-		err = eachChange(payload, f.groups, &p.change, func(c *Change) error {
+		err = eachChange(payload, f.groups[0], &p.change, func(c *Change) error {
 			n++
 			return p.v.Apply(c)
 		})

@@ -93,6 +93,9 @@ func (c *coordinator) deploy(ctx context.Context) {
 	c.record(ctx, history.Event{Kind: history.AttemptStarted, Actor: c.name, Attempt: a.id, Count: int64(p), Checkpoint: a.restored, Text: c.cause})
 	for _, h := range a.hosts {
 		d := Deploy{Parallelism: p, Restored: a.restored, Digests: c.cfg.Digests, Backend: c.backend}
+		if from != nil {
+			d.Written = from.Attempt
+		}
 		for _, op := range c.job.operators {
 			for i, w := range where {
 				if w == h {
@@ -166,7 +169,7 @@ func (s *shares) of(operator string, index int) SubtaskDeployment {
 		r := job.keyRange(index, s.parallelism)
 		for _, h := range s.handles[operator] {
 			if n, ok := h.Narrow(r); ok {
-				d.Handles = append(d.Handles, n)
+				d.Handles, d.Whole = append(d.Handles, n), append(d.Whole, *h)
 			}
 		}
 	}

@@ -48,6 +48,7 @@ type ConnectionLost struct {
 type Deploy struct {
 	Parallelism int
 	Restored    uint64 // checkpoint restored from; 0: none
+	Written     uint64 // the attempt that took it; 0: none did
 	Subtasks    []SubtaskDeployment
 	Digests     bool // record digests of restored state
 	Backend     backend.Factory
@@ -58,6 +59,7 @@ type SubtaskDeployment struct {
 	Operator  string
 	Index     int
 	Handles   []backend.StateHandle // overlapping the subtask's range, narrowed to it
+	Whole     []backend.StateHandle // the same as the checkpoint has them
 	Parts     [][]byte
 	Positions []checkpoint.Position // source: the partitions it reads and where it starts; complete
 	Commit    []string              // sink: transactions of the restored checkpoint, to be committed again

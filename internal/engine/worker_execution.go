@@ -71,7 +71,7 @@ func (a *execution) start() error {
 	var err error
 	a.backend, err = factory.ForWorker(a.ctx, backend.WorkerEnv{
 		World: cfg.World, Bucket: a.bucket(), Worker: a.w.name, Attempt: a.id, Failpoints: cfg.Failpoints,
-		Emit: a.record, Spawn: a.spawn,
+		Emit: a.record, Spawn: a.spawn, Disk: world.DomainOf(a.ctx).Disk(), Restores: a.restores(),
 	})
 	if err != nil {
 		return fmt.Errorf("open the backend: %w", err)
@@ -84,6 +84,19 @@ func (a *execution) start() error {
 		})
 	}
 	return nil
+}
+
+// restores is what the subtasks are about to open.
+func (a *execution) restores() []backend.Restore {
+	var all []backend.Restore
+	for _, l := range a.loops {
+		for _, s := range l.subtasks {
+			if s.node.Keyed && len(s.d.Whole) > 0 {
+				all = append(all, backend.Restore{Range: s.keys(), Handles: s.d.Whole, Written: a.d.Written})
+			}
+		}
+	}
+	return all
 }
 
 // bucket is the run's store, usable as long as the attempt is not cancelled and the worker lives.
