@@ -31,12 +31,18 @@ type rig struct {
 	attempt uint64
 	worker  *backendtest.Worker
 	b       backend.Backend
+	told    func(e history.Event) // nil: nobody listens
 }
 
 // simulate runs f in a simulated world; a failed expectation panics.
 func simulate(t *testing.T, f func(r *rig)) {
 	t.Helper()
-	w := world.NewSim(world.SimOptions{Seed: 7})
+	simulateSeed(t, 7, f)
+}
+
+func simulateSeed(t *testing.T, seed uint64, f func(r *rig)) {
+	t.Helper()
+	w := world.NewSim(world.SimOptions{Seed: seed})
 	err := w.Run(func(ctx context.Context) error {
 		f(&rig{t: t, w: w, ctx: ctx, mem: store.NewMem(), inj: store.NewInjector(w)})
 		return nil
@@ -62,6 +68,12 @@ func want(cond bool, format string, args ...any) {
 func (r *rig) start(f backend.Factory) {
 	r.attempt++
 	r.worker = backendtest.NewWorker(r.ctx, r.w, store.WithFaults(r.mem, r.inj, r.w), "worker-0", r.attempt)
+	if emit := r.worker.Env.Emit; r.told != nil {
+		r.worker.Env.Emit = func(ctx context.Context, e history.Event) {
+			emit(ctx, e)
+			r.told(e)
+		}
+	}
 	var err error
 	r.b, err = f.ForWorker(r.worker.Ctx, r.worker.Env)
 	ok(err)
@@ -103,6 +115,7 @@ type sub struct {
 	loop  *backendtest.Loop
 	state backend.StateID
 	stats backend.RestoreStats
+	wrote int // values by write
 }
 
 // open opens subtask i of p with max parallelism 16.

@@ -92,11 +92,8 @@ func (k *keyed) tick() {
 	if k.ended.Load() {
 		return
 	}
-	if k.running != nil || k.base.id > k.confirmed || k.borrowed {
-		k.again()
-		return
-	}
-	if k.log.Next() <= k.cut && len(k.inherited) == 0 {
+	if why := k.cannot(); why != "" {
+		k.emit(k.ctx, history.Event{Kind: history.MaterializationSkipped, Reason: why})
 		k.again()
 		return
 	}
@@ -110,6 +107,21 @@ func (k *keyed) tick() {
 		}
 	}
 	k.materialize()
+}
+
+// cannot is why no materialization begins now; empty: one does.
+func (k *keyed) cannot() string {
+	switch {
+	case k.running != nil:
+		return "running"
+	case k.borrowed: // the next checkpoint makes a base of its own
+		return "borrowed"
+	case k.base.id > k.confirmed:
+		return "unconfirmed"
+	case k.log.Next() <= k.cut && len(k.inherited) == 0:
+		return "unchanged"
+	}
+	return ""
 }
 
 // preparer is an optional ability of a nested backend: work ahead of a snapshot that need not be as of one moment. work runs
@@ -221,8 +233,10 @@ func (k *keyed) use(m *materialization) {
 		id: m.id, format: h.Backend, refs: h.Base, bytes: m.result.Checkpointed, objects: m.result.Objects, fresh: k.freshOf(m),
 	}
 	k.inherited, k.inheritedBytes, k.cut = nil, 0, m.upTo
+	k.log.Cover(k.cut)
 	k.failures = 0
 	k.finished++
+	k.emit(k.ctx, history.Event{Kind: history.MaterializationUsed, Count: int64(m.id), Bytes: m.result.Checkpointed})
 	if err := k.truncate(k.ctx); err != nil {
 		k.loop.Fail(err)
 	}

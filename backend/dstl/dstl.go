@@ -131,6 +131,10 @@ type Writer interface {
 	Confirm(ctx context.Context, checkpoint, subsumed uint64) error
 	// Reset tells that checkpoint will not complete. Its changes stay and are reused by the next one.
 	Reset(checkpoint uint64)
+	// Cover tells that the changes below to, which must have been reached by Next or Cut, are in a base: checkpoints cut from now
+	// on begin at to or above. Those of them that no running checkpoint was cut for are not uploaded any more, and what was
+	// uploaded early for nobody is deleted. Unlike Truncate it forgets nothing else.
+	Cover(to uint64)
 	// Truncate forgets changes below to, which must have been reached by Next or Cut; a lower to than before does nothing.
 	Truncate(ctx context.Context, to uint64) error
 	// Lowest is the sequence number below which all was truncated.

@@ -32,6 +32,8 @@ func (w *writer) cut(from, checkpoint uint64) (*pin, error) {
 		return nil, fmt.Errorf("cut %s: %w", w.name, ErrClosed)
 	case from < w.lowest:
 		return nil, fmt.Errorf("cut %s from %d, truncated up to %d: %w", w.name, from, w.lowest, ErrTruncated)
+	case from < w.covered:
+		return nil, fmt.Errorf("cut %s from %d, a base covers up to %d: %w", w.name, from, w.covered, ErrTruncated)
 	case from > w.seq:
 		return nil, fmt.Errorf("cut %s from %d, appended up to %d: %w", w.name, from, w.seq, ErrAhead)
 	case checkpoint <= w.newest:

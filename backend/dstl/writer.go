@@ -38,6 +38,7 @@ type writer struct {
 	states    []State
 	sets      []*set // in order, without a gap, up to seq
 	lowest    uint64
+	covered   uint64 // no checkpoint is cut from below it any more
 	seq       uint64 // of the active set
 	pins      []*pin
 	newest    uint64 // checkpoint that was cut
@@ -137,7 +138,7 @@ func (w *writer) handUnsent() {
 	var sets []*set
 	var uploads []*upload
 	for _, s := range w.sets {
-		if s.state != unsent {
+		if s.state != unsent || !s.needed() {
 			continue
 		}
 		if len(sets) > 0 && sets[0].epoch != s.epoch {
@@ -195,6 +196,19 @@ func (w *writer) Next() uint64 {
 	w.l.mu.Lock()
 	defer w.l.mu.Unlock()
 	return w.seq
+}
+
+func (w *writer) Cover(to uint64) {
+	w.l.mu.Lock()
+	w.covered = max(w.covered, min(to, w.seq))
+	for _, s := range w.sets {
+		if s.seq < w.covered && s.held {
+			s.held = false
+			w.l.release(w, s)
+		}
+	}
+	w.l.mu.Unlock()
+	w.l.sweep()
 }
 
 func (w *writer) Truncate(ctx context.Context, to uint64) error {

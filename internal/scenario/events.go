@@ -28,7 +28,7 @@ func logOnly(event string) bool {
 	switch history.Kind(event) {
 	case history.LogFlushBegin, history.LogFlushEnd, history.LogTruncated,
 		history.MaterializationBegin, history.MaterializationUploadBegin, history.MaterializationUploadEnd,
-		history.MaterializationConfirmed, history.MaterializationFailed:
+		history.MaterializationUsed, history.MaterializationConfirmed, history.MaterializationSkipped, history.MaterializationFailed:
 		return true
 	}
 	return false

@@ -46,6 +46,8 @@ func Run(t *testing.T, newLog New) {
 		{"RetriesPreemptive", retriesPreemptive},
 		{"TruncateKeepsSharedObjects", truncateKeepsSharedObjects},
 		{"TruncateKeepsPinned", truncateKeepsPinned},
+		{"CoveredIsNotUploaded", coveredIsNotUploaded},
+		{"CoverKeepsPinned", coverKeepsPinned},
 		{"ConfirmedIsNeverDeleted", confirmedIsNeverDeleted},
 		{"LostConfirmIsNeverDeleted", lostConfirmIsNeverDeleted},
 		{"ResetIsReused", resetIsReused},

@@ -283,6 +283,9 @@ func (s *subtask) materialize() {
 		s.running = false // it failed
 	case s.running:
 		s.from, s.running, s.confirmed = s.cutAt, false, false
+		if s.rng.IntN(2) == 0 {
+			s.Cover(s.from)
+		}
 		s.truncate()
 	case s.confirmed:
 		if s.cutAt = s.next(); s.cutAt > s.from {

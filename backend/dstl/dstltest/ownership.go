@@ -148,6 +148,50 @@ func truncateKeepsPinned(h *harness) {
 	h.ok(w.Close())
 }
 
+// coveredIsNotUploaded: what a base covers is not put any more; what of it was put early, for nobody, is deleted.
+func coveredIsNotUploaded(h *harness) {
+	h.open(dstl.Options{Preemptive: 2000})
+	w := h.writer("count-0")
+	for i := range 25 {
+		w.put(fmt.Sprint("early", i), 100)
+	}
+	h.settle()
+	h.want(len(h.keys()) == 1, "objects %v, want one that was put early", h.keys())
+	w.put("late", 500)
+	to := w.next()
+	w.Cover(to)
+	h.settle()
+	h.want(len(h.keys()) == 0 && w.Unsent() == 0, "%v is left, %d bytes are unsent", h.keys(), w.Unsent())
+	_, err := w.Cut(0, 1)
+	h.is(err, dstl.ErrTruncated)
+	w.put("new", 100)
+	p := w.checkpoint(to, 1)
+	w.restores(p.Refs, to, to+1)
+	h.want(p.Bytes < 300 && len(h.keys()) == 1, "%d bytes put for one change of 100", p.Bytes)
+	w.Cover(to + 1)
+	w.Reset(1)
+	h.settle()
+	h.want(len(h.keys()) == 0, "%v is left", h.keys())
+	h.ok(w.Truncate(h.worker.Ctx, to+1))
+	h.ok(w.Close())
+}
+
+// coverKeepsPinned: a checkpoint that was cut before the base came can still be persisted.
+func coverKeepsPinned(h *harness) {
+	h.open(dstl.Options{})
+	w := h.writer("count-0")
+	w.random(20)
+	to := w.cut(0, 1)
+	w.Cover(to)
+	p := w.persist(0, 1)
+	w.contiguous(p.Refs, 0, to)
+	w.restores(p.Refs, 0, to)
+	h.ok(w.Confirm(h.worker.Ctx, 1, 0))
+	h.settle()
+	w.restores(p.Refs, 0, to)
+	h.ok(w.Close())
+}
+
 // confirmedIsNeverDeleted by the log, whatever happens to its writers.
 func confirmedIsNeverDeleted(h *harness) {
 	a, b, ps := h.pair()
