@@ -23,6 +23,8 @@ type Registry struct {
 	// previous are the objects of the newest completed checkpoint.
 	previous   []*used
 	previousID uint64
+	// touched counts the references and entries looked at: what the time of a call is proportional to.
+	touched int64
 }
 
 type used struct {
@@ -38,6 +40,9 @@ func NewRegistry() *Registry {
 
 // Len is the number of objects known.
 func (r *Registry) Len() int { return len(r.objects) }
+
+// Touched is the number of references and entries that all calls so far have looked at.
+func (r *Registry) Touched() int64 { return r.touched }
 
 // Known tells whether the object is registered, that is, whether somebody may still need it.
 func (r *Registry) Known(key string) bool { return r.objects[key] != nil }
@@ -56,6 +61,7 @@ func (r *Registry) Register(h *backend.StateHandle, id uint64) {
 }
 
 func (r *Registry) use(ref *backend.ObjectRef, id uint64) *used {
+	r.touched++
 	u := r.objects[ref.Key]
 	switch {
 	case u == nil:
@@ -93,6 +99,7 @@ func (r *Registry) Complete(m *Metadata, meta ObjectUse) RefsChange {
 		u.completed = m.ID
 		now = append(now, u)
 	})
+	r.touched += int64(len(r.previous))
 	for _, u := range r.previous {
 		if u.completed != m.ID {
 			c.Dropped = append(c.Dropped, u.Key)
@@ -110,6 +117,7 @@ func (r *Registry) UnregisterUnused(lowest uint64) []ObjectUse {
 	n := 0
 	for ; n < len(r.ids) && r.ids[n] < lowest; n++ {
 		id := r.ids[n]
+		r.touched += int64(len(r.uses[id]))
 		for _, u := range r.uses[id] {
 			if u.last == id {
 				delete(r.objects, u.Key)
