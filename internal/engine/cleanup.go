@@ -36,11 +36,14 @@ type cleaning struct {
 	tried    []string
 	listings int
 	final    bool
-	waits    []*request // for the end of a clean-up; answered by it or when the leader ends
+	pace     deletePace
+	// backlog is the number of objects that are to be deleted and that were not tried yet.
+	backlog int
+	waits   []*request // for the end of a clean-up; answered by it or when the leader ends
 }
 
-func newCleaning(w world.World) cleaning {
-	return cleaning{begun: map[uint64]bool{}, removing: map[string]struct{}{}, room: world.NewSemaphore(w, deleters)}
+func newCleaning(w world.World, perSecond int) cleaning {
+	return cleaning{begun: map[uint64]bool{}, removing: map[string]struct{}{}, room: world.NewSemaphore(w, deleters), pace: newDeletePace(w, perSecond)}
 }
 
 // removal is a set of keys to delete.
@@ -89,10 +92,16 @@ func (c *coordinator) remove(ctx context.Context, r removal) {
 		}
 		return
 	}
-	r.left = (len(r.keys) + deleteBatch - 1) / deleteBatch
+	size := c.cleaning.pace.batch()
+	r.left = (len(r.keys) + size - 1) / size
 	c.cleaning.open++
-	for batch := range slices.Chunk(r.keys, deleteBatch) {
+	c.cleaning.backlog += len(r.keys)
+	for batch := range slices.Chunk(r.keys, size) {
+		turn := c.cleaning.pace.turn(len(batch))
 		c.children.Go(ctx, "delete-objects", func(ctx context.Context) error {
+			if turn.wait(ctx) != nil {
+				return nil // stopped
+			}
 			if err := c.cleaning.room.Acquire(ctx, 1); err != nil {
 				return nil // stopped
 			}
@@ -138,6 +147,7 @@ func (c *coordinator) deleteKeys(ctx context.Context, keys []string, id uint64) 
 func (c *coordinator) batchDeleted(ctx context.Context, b batchDeleted) {
 	r := b.removal
 	r.failed += b.failed
+	c.cleaning.backlog -= len(b.keys)
 	c.cleaning.forget(b.keys)
 	if r.left--; r.left > 0 {
 		return

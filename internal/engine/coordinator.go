@@ -104,7 +104,7 @@ func newCoordinator(cfg *Config, t *Transport, n *Network, v *view, d *world.Dom
 	c.end.Watch()
 	c.checkpoints = newCheckpoints(&cfg.Settings.Checkpoint)
 	c.backend, c.savepoints.completed = cfg.Backend, map[uint64]bool{}
-	c.cleaning = newCleaning(cfg.World)
+	c.cleaning = newCleaning(cfg.World, cfg.Settings.Checkpoint.DeletesPerSecond)
 	c.restarts = newRestarts(cfg)
 	return c
 }
@@ -222,6 +222,7 @@ func (c *coordinator) tick(ctx context.Context) {
 		c.heartbeat(ctx, now)
 	}
 	c.tickStop(ctx)
+	c.cleaning.pace.rush(c.halted || c.ending())
 	c.advance(ctx, now)
 	c.tickCheckpoints(ctx, now)
 	c.enforceTolerance(ctx)
@@ -329,7 +330,7 @@ func (c *coordinator) state() string {
 
 // publish refreshes what the run sees.
 func (c *coordinator) publish() {
-	s := target.Status{State: c.state(), Parallelism: c.job.parallelism, Pending: len(c.checkpoints.pending), Error: c.failure}
+	s := target.Status{State: c.state(), Parallelism: c.job.parallelism, Pending: len(c.checkpoints.pending), Deletes: c.cleaning.backlog, Error: c.failure}
 	if a := c.attempt; a != nil {
 		s.Attempt, s.Parallelism = a.id, a.parallelism
 	}

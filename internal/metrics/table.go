@@ -167,6 +167,7 @@ func flow() []Metric {
 		series("lag.slope", "growth of the lag, by least squares", PerSec, Lower, slope),
 		series("busy.mean", "time in which subtasks worked", Share, Neither, mean(func(s *results.SeriesRow) float64 { return s.Busy })),
 		series("backpressured.mean", "time in which subtasks waited for a slower receiver", Share, Lower, mean(func(s *results.SeriesRow) float64 { return s.Backpress })),
+		series("deleteBacklog.max", "objects that were to be deleted and were not tried yet, at most", Count, Lower, mostOf(func(s *results.SeriesRow) results.Opt { return s.Deletes })),
 		series("logBlocked.mean", "time in which subtasks waited for the changelog to upload", Share, Lower, mean(func(s *results.SeriesRow) float64 { return s.LogBlocked })),
 	}
 }

@@ -2,12 +2,13 @@ package plan
 
 // What a plan and a scenario may ask for at most: all of it is made when the run begins, and a number beyond is a mistake.
 const (
-	MaxWorkers     = 1_000   // workers, slots and cores of each
-	MaxParallelism = 1 << 15 // key groups are numbered in 16 bits, as in Flink
-	MaxBuffer      = 1 << 16 // records of a buffer
-	MaxCredits     = 1 << 10 // buffers of a channel
-	MaxRetain      = 1_000   // retained checkpoints
-	MaxConcurrent  = 16      // checkpoints under way at a time
+	MaxWorkers     = 1_000     // workers, slots and cores of each
+	MaxParallelism = 1 << 15   // key groups are numbered in 16 bits, as in Flink
+	MaxBuffer      = 1 << 16   // records of a buffer
+	MaxCredits     = 1 << 10   // buffers of a channel
+	MaxRetain      = 1_000     // retained checkpoints
+	MaxDeletes     = 1_000_000 // objects deleted in a second
+	MaxConcurrent  = 16        // checkpoints under way at a time
 	MaxFailures    = 1_000_000
 	MaxMultiplier  = 1_000     // of exponential-delay
 	MaxRecords     = 1 << 53   // of a phase: above, numbers in JSON lose digits

@@ -121,6 +121,8 @@ type Checkpoint struct {
 	MaxConcurrent int      `json:"maxConcurrent"`
 	// TolerableFailures is how many checkpoints may fail one after the other before the job itself fails and restarts; nil: any number.
 	TolerableFailures *int `json:"tolerableFailures,omitempty"`
+	// DeletesPerSecond bounds the objects that the leader deletes in a second while the job runs; 0: as fast as it goes.
+	DeletesPerSecond int `json:"deletesPerSecond,omitempty"`
 }
 
 // Backend is the state backend of the arm.

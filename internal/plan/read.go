@@ -106,6 +106,7 @@ func (p *Plan) validateJob(e *problems) {
 	if n := c.TolerableFailures; n != nil {
 		e.add(*n < 0 || *n > MaxFailures, "checkpoint.tolerableFailures must be 0 to %d, is %d", MaxFailures, *n)
 	}
+	e.add(c.DeletesPerSecond < 0 || c.DeletesPerSecond > MaxDeletes, "checkpoint.deletesPerSecond must be 0 to %d, is %d", MaxDeletes, c.DeletesPerSecond)
 	j.Restart.validate(e)
 	p.Backend.validate(e, "")
 }

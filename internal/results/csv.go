@@ -126,18 +126,13 @@ func ReadCSV[T any](path string) ([]T, error) {
 	defer f.Close()
 	end := &lines{in: f}
 	r := csv.NewReader(end)
-	want := header[T]()
 	got, err := r.Read()
 	if err != nil {
 		return nil, damaged(path, 1, err)
 	}
-	if len(got) != len(want) {
-		return nil, damaged(path, 1, fmt.Errorf("header has %d columns, want %d", len(got), len(want)))
-	}
-	for i := range want {
-		if got[i] != want[i] {
-			return nil, damaged(path, 1, fmt.Errorf("column %d is %q, want %q", i+1, got[i], want[i]))
-		}
+	fields, err := match[T](got)
+	if err != nil {
+		return nil, damaged(path, 1, err)
 	}
 	var rows []T
 	for line := int64(2); ; line++ {
@@ -154,12 +149,34 @@ func ReadCSV[T any](path string) ([]T, error) {
 		var row T
 		v := reflect.ValueOf(&row).Elem()
 		for i := range cells {
-			if err := parse(v.Field(i), cells[i]); err != nil {
-				return nil, damaged(path, line, fmt.Errorf("column %s: %w", want[i], err))
+			if err := parse(v.Field(fields[i]), cells[i]); err != nil {
+				return nil, damaged(path, line, fmt.Errorf("column %s: %w", got[i], err))
 			}
 		}
 		rows = append(rows, row)
 	}
+}
+
+// match finds the field of each column of a header. All columns must be there, in order, but for those that the schema was
+// extended by later, which are of type Opt and marked so.
+func match[T any](got []string) (fields []int, err error) {
+	t := reflect.TypeFor[T]()
+	for i := range t.NumField() {
+		name := t.Field(i).Tag.Get("csv")
+		switch n := len(fields); {
+		case n < len(got) && got[n] == name:
+			fields = append(fields, i)
+		case t.Field(i).Tag.Get("added") != "":
+		case n < len(got):
+			return nil, fmt.Errorf("column %d is %q, want %q", n+1, got[n], name)
+		default:
+			return nil, fmt.Errorf("header has %d columns and not %q", n, name)
+		}
+	}
+	if n := len(fields); n < len(got) {
+		return nil, fmt.Errorf("column %d is %q, of which nothing is known", n+1, got[n])
+	}
+	return fields, nil
 }
 
 func header[T any]() []string {

@@ -138,6 +138,42 @@ func TestBrokenRowsAreDamage(t *testing.T) {
 	}
 }
 
+// extended is row with columns that were added later.
+type extended struct {
+	Name  string      `csv:"name"`
+	Early results.Opt `csv:"early" added:"later"`
+	N     int64       `csv:"n"`
+	Size  results.Opt `csv:"size"`
+	OK    bool        `csv:"ok"`
+	Late  results.Opt `csv:"late" added:"later"`
+}
+
+func TestColumnsThatWereAddedMayBeAbsent(t *testing.T) {
+	want := extended{Name: "a", N: 1, Size: results.Some(2), OK: true}
+	for content, early := range map[string]results.Opt{
+		"name,n,size,ok\na,1,2,true\n":              {},
+		"name,early,n,size,ok\na,7,1,2,true\n":      results.Some(7),
+		"name,early,n,size,ok,late\na,,1,2,true,\n": {},
+	} {
+		want.Early = early
+		got, err := results.ReadCSV[extended](file(t, content))
+		if err != nil || len(got) != 1 || got[0] != want {
+			t.Errorf("%q: %+v, %v", content, got, err)
+		}
+	}
+	for content, names := range map[string]string{
+		"name,n,size\n":              "3 columns",
+		"n,early,name,size,ok\n":     "column 1",
+		"name,n,size,ok,early\n":     "column 5",
+		"name,n,size,ok,late,more\n": "column 6",
+	} {
+		_, err := results.ReadCSV[extended](file(t, content))
+		if !errors.Is(err, results.ErrDamaged) || !strings.Contains(err.Error(), names) {
+			t.Errorf("%q: %v, want something about %q", content, err, names)
+		}
+	}
+}
+
 func TestOpenFindsInvocationAndRuns(t *testing.T) {
 	out := t.TempDir()
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

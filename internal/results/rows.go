@@ -173,6 +173,7 @@ type SeriesRow struct {
 	Backpress   float64 `csv:"backpressured_share"`
 	Idle        float64 `csv:"idle_share"`
 	LogBlocked  float64 `csv:"log_blocked_share"`
+	Deletes     Opt     `csv:"delete_backlog_objects" added:"later"`
 	Parallelism int     `csv:"parallelism"`
 	State       string  `csv:"job_state"`
 	CPU         Opt     `csv:"cpu_s"`       // of the process since it began; empty when simulated

@@ -96,7 +96,7 @@ func (s *sampler) sample(ctx context.Context, at time.Duration) {
 		At: at.Seconds(), Phase: s.phase.Load().(string), Emitted: emitted, Rate: float64(emitted-s.emitted) / took, Offered: s.r.plan.Workload.Rate,
 		Lag: millis(lag), Latency50: quantile(m.Latency, 0.5), Latency99: quantile(m.Latency, 0.99),
 		Live: m.Gauges.LiveBytes, Unsent: m.Gauges.UnsentBytes, Log: m.Gauges.LogBytes,
-		Parallelism: status.Parallelism, State: status.State,
+		Deletes: results.Some(status.Deletes), Parallelism: status.Parallelism, State: status.State,
 		Arm: s.r.plan.Arm, World: s.r.plan.World, Profile: s.r.plan.Store.Profile,
 	}
 	row.Busy, row.Backpress, row.Idle, row.LogBlocked = m.Shares(s.last)

@@ -220,6 +220,7 @@ func (l *loader) checkpoint(f field, c *plan.Checkpoint) {
 	if read(o, "tolerableFailures", &failures, inRange) {
 		c.TolerableFailures = &failures
 	}
+	read(o, "deletesPerSecond", &c.DeletesPerSecond, inRange)
 	var semantics string
 	read(o, "semantics", &semantics, oneOf([]string{"exactly-once"}, []string{"at-least-once"}))
 	if c.MinPause > 0 && c.MaxConcurrent > 1 {

@@ -141,6 +141,7 @@ func jobKeys(path string) []key {
 			{name: "maxConcurrent", kind: "int", lo: 1, hi: plan.MaxConcurrent, about: "checkpoints under way at a time"},
 			{name: "semantics", kind: "word", words: []string{"exactly-once"}},
 			{name: "tolerableFailures", kind: "int", lo: 0, hi: plan.MaxFailures, about: "checkpoints that may fail in a row before the job is restarted; absent: any number"},
+			{name: "deletesPerSecond", kind: "int", lo: 1, hi: plan.MaxDeletes, about: "objects that the leader deletes in a second while the job runs; absent: as fast as it goes"},
 		}
 	}
 	return []key{

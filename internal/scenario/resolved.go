@@ -171,6 +171,9 @@ func (w *writer) job() {
 	if n := j.Checkpoint.TolerableFailures; n != nil {
 		w.set(2, "tolerableFailures", strconv.Itoa(*n), p+"tolerableFailures")
 	}
+	if n := j.Checkpoint.DeletesPerSecond; n > 0 {
+		w.set(2, "deletesPerSecond", strconv.Itoa(n), p+"deletesPerSecond")
+	}
 	w.restart(j)
 	w.set(1, "bufferRecords", strconv.Itoa(j.BufferRecords), "job.bufferRecords")
 	w.set(1, "credits", strconv.Itoa(j.Credits), "job.credits")

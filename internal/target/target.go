@@ -28,6 +28,7 @@ type Status struct {
 	Parallelism   int
 	LastCompleted uint64 // newest completed checkpoint; 0: none
 	Pending       int    // checkpoints pending
+	Deletes       int    // objects that are to be deleted and were not tried yet
 	Error         string // why it failed
 }
 
