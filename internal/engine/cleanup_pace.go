@@ -66,11 +66,7 @@ func (s slot) wait(ctx context.Context) error {
 	return err
 }
 
-// ending tells whether the job is coming to its end, or to a stop.
-func (c *coordinator) ending() bool {
-	switch c.phase {
-	case phaseStopping, phaseSuspending, phaseStopped, phaseClearing, phaseFinished, phaseFailed:
-		return true
-	}
-	return false
+// idle tells whether nobody of the job needs the store's room: its input has ended, or it is stopped or will be.
+func (c *coordinator) idle() bool {
+	return c.halted || c.ending() || c.phase == phaseSuspending || c.phase == phaseStopped || c.phase == phaseFailed
 }

@@ -222,7 +222,7 @@ func (c *coordinator) tick(ctx context.Context) {
 		c.heartbeat(ctx, now)
 	}
 	c.tickStop(ctx)
-	c.cleaning.pace.rush(c.halted || c.ending())
+	c.cleaning.pace.rush(c.idle())
 	c.advance(ctx, now)
 	c.tickCheckpoints(ctx, now)
 	c.enforceTolerance(ctx)
