@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"statebench.dev/bench/internal/keygroup"
@@ -37,7 +38,8 @@ type StateOption func(o *stateOptions)
 type stateOptions struct{ ttl TTL }
 
 // WithTTL gives the elements of a state a time to live: of a map or list each on its own. The stored value begins with the
-// expiry in 8 bytes. A second state, ExpirySpec(name), tells which element is to be removed when.
+// expiry in 8 bytes. A second state, ExpirySpec(name), tells which element is to be removed when. A restored state that
+// holds something must be made with a time to live, of any length, if and only if it was stored with one.
 func WithTTL(ttl TTL) StateOption { return func(o *stateOptions) { o.ttl = ttl } }
 
 // ExpirySpec describes the state that a state called name with a time to live has beside it: a set of (time, element) in
@@ -68,13 +70,20 @@ func (c *Context) lives(data StateID, name string, opts []StateOption) (*expiry,
 	for _, set := range opts {
 		set(&o)
 	}
+	spec, r := ExpirySpec(name), c.keyed.Range()
+	if known := slices.Contains(c.keyed.States(), spec); known == (o.ttl == TTL{}) {
+		if held, err := c.holds(data); err != nil {
+			return nil, err
+		} else if held {
+			return nil, &mixedTTL{name: name, stored: known}
+		}
+	}
 	switch {
 	case o.ttl == TTL{}:
 		return nil, nil
 	case o.ttl.After <= 0 || o.ttl.Grain < 0:
 		return nil, fmt.Errorf("state %q cannot live %v with a grain of %v", name, o.ttl.After, o.ttl.Grain)
 	}
-	spec, r := ExpirySpec(name), c.keyed.Range()
 	index, err := c.register(spec.Name, spec.Type)
 	if err != nil {
 		return nil, err
@@ -87,6 +96,28 @@ func (c *Context) lives(data StateID, name string, opts []StateOption) (*expiry,
 	}
 	c.mortal = append(c.mortal, l)
 	return l, nil
+}
+
+// mixedTTL refuses to take values with an expiry in front for plain ones, or the other way round.
+type mixedTTL struct {
+	name   string
+	stored bool // with a time to live
+}
+
+func (e *mixedTTL) Error() string {
+	if e.stored {
+		return fmt.Sprintf("state %q was stored with a time to live and is opened without one", e.name)
+	}
+	return fmt.Sprintf("state %q was stored without a time to live and is opened with one", e.name)
+}
+
+// holds tells whether a state has an element.
+func (c *Context) holds(s StateID) (held bool, err error) {
+	r := c.keyed.Range()
+	for g := r.From; g < r.To && !held && err == nil; g++ {
+		err = c.keyed.Scan(s, g, nil, func(_, _ []byte) bool { held = true; return false })
+	}
+	return held, err
 }
 
 // SetTime makes now the current time of the current key. It must follow from the record being processed alone, and must
