@@ -49,6 +49,18 @@ func left(t *testing.T, arm string) map[string][]byte {
 }
 
 func simulate(t *testing.T, arm string) map[string][]byte {
+	mem := store.NewMem()
+	runOn(t, arm, func(world.World) store.Bucket { return kept{mem} })
+	prefixes, err := scrub.Prefixes(t.Context(), mem)
+	if err != nil || len(prefixes) != 1 {
+		t.Fatalf("the run lies under %q: %v", prefixes, err)
+	}
+	return contents(t, store.WithPrefix(mem, prefixes[0]))
+}
+
+// runOn carries out a small simulated run on a bucket, which it does not empty.
+func runOn(t *testing.T, arm string, bucket func(w world.World) store.Bucket) {
+	t.Helper()
 	second := plan.Duration(time.Second)
 	p := plan.Plan{
 		Schema: plan.Version, Scenario: "scrubbed", Arm: arm, Rep: 1, Seed: 7, World: "sim",
@@ -80,10 +92,9 @@ func simulate(t *testing.T, arm string) map[string][]byte {
 	if err == nil {
 		p.Workload.Options, err = kind.New.Resolve(p.Workload.Options)
 	}
-	mem := store.NewMem()
 	deps := run.Deps{Workloads: catalog.Workloads(), Faults: catalog.Faults(), Backends: catalog.Backends(),
-		Provision: func(context.Context, world.World, string) (store.Bucket, provision.Description, error) {
-			return kept{mem}, provision.Description{Kind: "mem"}, nil
+		Provision: func(_ context.Context, w world.World, _ string) (store.Bucket, provision.Description, error) {
+			return bucket(w), provision.Description{Kind: "mem"}, nil
 		}}
 	var out run.Outcome
 	if err == nil {
@@ -95,11 +106,6 @@ func simulate(t *testing.T, arm string) map[string][]byte {
 	if err = errors.Join(err, out.Err); err != nil {
 		t.Fatal(err)
 	}
-	prefixes, err := scrub.Prefixes(t.Context(), mem)
-	if err != nil || len(prefixes) != 1 {
-		t.Fatalf("the run lies under %q: %v", prefixes, err)
-	}
-	return contents(t, store.WithPrefix(mem, prefixes[0]))
 }
 
 // contents are all objects of a bucket.
