@@ -147,6 +147,10 @@ func (b *lateDeletes) Delete(ctx context.Context, keys []string) (out []store.De
 // sharesWithEarlier tells whether the newest checkpoint names objects that an earlier one named.
 func (s *site) sharesWithEarlier(ctx context.Context) bool {
 	s.mu.Lock()
+	if len(s.refs) == 0 { // an upload that became useless is deleted before anything completed
+		s.mu.Unlock()
+		return false
+	}
 	earlier := map[string]bool{}
 	for _, c := range s.refs[:len(s.refs)-1] {
 		for _, o := range c.Added {
