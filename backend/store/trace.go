@@ -17,6 +17,9 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli) // read-only: the table of a 
 // CRC32C is the checksum of bodies in the trace.
 func CRC32C(body []byte) uint32 { return crc32.Checksum(body, castagnoli) }
 
+// UpdateCRC32C is the checksum of what crc is the checksum of, followed by more.
+func UpdateCRC32C(crc uint32, more []byte) uint32 { return crc32.Update(crc, castagnoli, more) }
+
 // appliedBy is what an error tells about the effect of a write.
 func appliedBy(err error) history.Applied {
 	switch {

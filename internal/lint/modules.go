@@ -27,7 +27,7 @@ var owners = []owner{ // read-only: a table of the architecture
 	{"golang.org/x/term", []string{"cmd/bench"}, "the width of the terminal"},
 	{"github.com/zeebo/xxh3", []string{"internal/...", "backend/..."}, "the one hash of digests, checksums and seeds"},
 	{"github.com/klauspost/compress", []string{"backend/dstl", "backend/blocks", "internal/results"}, "block compression of segments, snapshots, savepoints and long results"},
-	{"github.com/tidwall/btree", []string{"backend/store", "backend/store/embedded", "backend/heap"}, "ordered keys of a listing"},
+	{"github.com/tidwall/btree", []string{"backend/store", "backend/store/embedded", "backend/heap", "backend/dstl/file", "backend/dstl/memory"}, "ordered keys of a listing"},
 	{"github.com/cockroachdb/pebble", []string{"backend/lsm"}, "the embedded database"},
 	{"github.com/HdrHistogram/hdrhistogram-go", []string{"internal/engine", "internal/results", "internal/stats", "internal/run", "report"}, "latencies without keeping each"},
 	{"github.com/montanaflynn/stats", []string{"internal/stats"}, "quantiles and moments of samples"},

@@ -192,7 +192,7 @@ func inFlightLimit(h *harness) {
 	for _, e := range h.worker.Events() {
 		switch e.Kind {
 		case history.LogFlushBegin:
-			a, err := h.mem.Stat(h.ctx, e.Text)
+			a, err := h.raw.Stat(h.ctx, e.Text)
 			h.ok(err)
 			now += a.Size
 			most = max(most, now)
@@ -237,16 +237,16 @@ func damaged(h *harness) {
 	w.random(100)
 	p := w.checkpoint(0, 1)
 	key := p.Refs[0].Key
-	body, err := h.mem.Get(h.ctx, key)
+	body, err := h.raw.Get(h.ctx, key)
 	h.ok(err)
 	read := func() error {
 		_, err := h.log.Read(h.worker.Ctx, p.Refs, groups, &replay{state: elements{}})
 		return err
 	}
 	replace := func(b []byte) {
-		h.ok(h.mem.Delete(h.ctx, []string{key})[0].Err)
+		h.ok(h.raw.Delete(h.ctx, []string{key})[0].Err)
 		if b != nil {
-			h.ok(h.mem.Put(h.ctx, key, b, store.PutOptions{}))
+			h.ok(h.raw.Put(h.ctx, key, b, store.PutOptions{}))
 		}
 	}
 	for range 50 {

@@ -26,8 +26,11 @@ import (
 // New makes the log under test.
 type New func(e backend.WorkerEnv, o dstl.Options) (dstl.Log, error)
 
-// Run tries the logs that newLog makes.
-func Run(t *testing.T, newLog New) {
+// Run tries the logs that newLog makes, on the object store.
+func Run(t *testing.T, newLog New) { runOn(t, newLog, dstl.OpenDFS) }
+
+// runOn tries logs on a storage.
+func runOn(t *testing.T, newLog New, open dstl.StorageOpener) {
 	for _, c := range []struct {
 		name string
 		f    func(h *harness)
@@ -62,7 +65,7 @@ func Run(t *testing.T, newLog New) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for seed := range uint64(3) {
-				run(t, newLog, world.NewSim(world.SimOptions{Seed: seed}), seed, c.f)
+				run(t, newLog, open, world.NewSim(world.SimOptions{Seed: seed}), seed, c.f)
 			}
 		})
 	}
@@ -72,27 +75,30 @@ func Run(t *testing.T, newLog New) {
 			seeds = 30
 		}
 		for seed := range seeds {
-			run(t, newLog, world.NewSim(world.SimOptions{Seed: seed}), seed, func(h *harness) { randomRun(h, 12) })
+			run(t, newLog, open, world.NewSim(world.SimOptions{Seed: seed}), seed, func(h *harness) { randomRun(h, 12) })
 		}
 	})
 	t.Run("RealWorld", func(t *testing.T) {
-		run(t, newLog, world.NewReal(1), 1, func(h *harness) { randomRun(h, 12) })
+		run(t, newLog, open, world.NewReal(1), 1, func(h *harness) { randomRun(h, 12) })
 	})
 }
 
-func run(t *testing.T, newLog New, w world.World, seed uint64, f func(h *harness)) {
+func run(t *testing.T, newLog New, open dstl.StorageOpener, w world.World, seed uint64, f func(h *harness)) {
 	t.Helper()
-	mem := store.NewMem()
-	h := &harness{w: w, newLog: newLog, mem: mem, inj: store.NewInjector(w), rng: w.Rand("dstltest")}
+	h := &harness{w: w, newLog: newLog, inj: store.NewInjector(w), rng: w.Rand("dstltest")}
 	err := w.Run(func(ctx context.Context) error {
 		h.ctx = ctx
-		bucket := store.WithFaults(mem, h.inj, w)
+		e := dstl.StorageEnv{World: w, Store: store.NewMem(), Disk: diskFor(t, w)}
+		storage, err := open(ctx, e)
+		h.ok(err)
+		h.raw = dstl.Over(e.Store, storage)
+		bucket := store.WithFaults(h.raw, h.inj, w)
 		h.worker = backendtest.NewWorker(ctx, w, bucket, "worker-0", 1)
 		f(h)
 		if h.log != nil {
 			h.ok(h.log.Close(h.worker.Ctx))
 		}
-		return h.worker.Stop(ctx)
+		return errors.Join(h.worker.Stop(ctx), storage.Close(ctx))
 	})
 	if err != nil {
 		t.Errorf("seed %d: %v", seed, err)
@@ -115,7 +121,7 @@ type harness struct {
 	w      world.World
 	ctx    context.Context
 	newLog New
-	mem    *store.Mem
+	raw    store.Bucket // what the log lies in, without faults
 	inj    *store.Injector
 	rng    *rand.Rand
 	worker *backendtest.Worker
@@ -160,7 +166,7 @@ func (h *harness) writer(subtask string) *logWriter {
 
 // keys lists what the store holds.
 func (h *harness) keys() (keys []string) {
-	for a, err := range h.mem.List(h.ctx, "", "") {
+	for a, err := range h.raw.List(h.ctx, "", "") {
 		h.ok(err)
 		keys = append(keys, a.Key)
 	}

@@ -7,4 +7,4 @@ import (
 	"statebench.dev/bench/backend/dstl/dstltest"
 )
 
-func TestSegmentLog(t *testing.T) { dstltest.Run(t, dstl.New) }
+func TestSegmentLog(t *testing.T) { dstltest.RunStorage(t, dstl.OpenDFS, dstltest.Traits{}) }

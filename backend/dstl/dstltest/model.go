@@ -181,7 +181,7 @@ func (c *coordinator) complete(p *pending) {
 	for _, key := range slices.Sorted(maps.Keys(c.used)) {
 		if c.used[key] < lowest {
 			delete(c.used, key)
-			c.h.ok(c.h.mem.Delete(c.h.ctx, []string{key})[0].Err)
+			c.h.ok(c.h.raw.Delete(c.h.ctx, []string{key})[0].Err)
 		}
 	}
 	c.check()
