@@ -44,9 +44,12 @@ func (r *Run) loadObjects(path string) error {
 	sums := metrics.NewTrafficReader(r.data.Phases)
 	err := eachLine(path, func(q *history.Request) {
 		k := key{q.Cause, q.Op}
+		if q.Log {
+			k.cause += " (not the store)"
+		}
 		row := rows[k]
 		if row == nil {
-			row = &trafficRow{cause: q.Cause, op: q.Op}
+			row = &trafficRow{cause: k.cause, op: q.Op}
 			rows[k] = row
 		}
 		if !q.Same {
@@ -81,7 +84,7 @@ func (r *Run) time(q *history.Request) {
 	case causeAudit, causeRestore, causeRun:
 		return
 	}
-	if q.Op == history.OpPut && q.Error == "" && !q.Injected && !q.Open && q.Duration >= 0 {
+	if q.Op == history.OpPut && !q.Log && q.Error == "" && !q.Injected && !q.Open && q.Duration >= 0 {
 		_ = r.traffic.puts.RecordValue(min(q.Duration.Microseconds(), maxMicros)) // it is in range
 	}
 }

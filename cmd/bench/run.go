@@ -294,7 +294,7 @@ func writeReports(dir results.Dir) (string, error) {
 // deps are all implementations, with the embedded store as a child of this very binary.
 func deps() run.Deps {
 	return run.Deps{
-		Workloads: catalog.Workloads(), Faults: catalog.Faults(), Backends: catalog.Backends(),
+		Workloads: catalog.Workloads(), Faults: catalog.Faults(), Backends: catalog.Backends(), Storages: catalog.LogStorages(),
 		Provision: func(ctx context.Context, w world.World, spec string) (store.Bucket, provision.Description, error) {
 			return provision.Open(ctx, w, spec, provision.Options{Embedded: embedded.Options{Args: []string{embeddedCommand}}})
 		},

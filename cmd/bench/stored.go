@@ -9,9 +9,11 @@ import (
 	"strings"
 	"time"
 
+	"statebench.dev/bench/backend/dstl"
 	"statebench.dev/bench/backend/store"
 	"statebench.dev/bench/backend/store/provision"
 	"statebench.dev/bench/internal/catalog"
+	"statebench.dev/bench/internal/plan"
 	"statebench.dev/bench/internal/registry"
 	"statebench.dev/bench/internal/scrub"
 	"statebench.dev/bench/internal/world"
@@ -23,10 +25,12 @@ import (
 type stored struct {
 	spec   string
 	prefix string
+	log    string
 }
 
 func (s *stored) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&s.prefix, "prefix", "", "only the run under `PREFIX`, where the store holds several")
+	cmd.Flags().StringVar(&s.log, "log", "", "the folder `DIR` of the run's changelog, where that lies in files (log in the run's results)")
 }
 
 // storedRun is one run of a store.
@@ -71,8 +75,15 @@ func (s *stored) with(ctx context.Context, f func(ctx context.Context, w world.W
 		}
 		b := store.WithRetry(raw, store.DefaultRetryPolicy(), w)
 		runs, err := s.runs(inner, b)
+		var log dstl.Storage
+		if err == nil && s.log != "" {
+			log, runs, err = s.withLog(inner, w, runs)
+		}
 		if err == nil {
 			err = f(inner, w, runs)
+		}
+		if log != nil {
+			err = errors.Join(err, log.Close(inner))
 		}
 		return errors.Join(storeFailed(ctx, err), b.Close())
 	})
@@ -96,6 +107,27 @@ func (s *stored) runs(ctx context.Context, b store.Bucket) ([]storedRun, error) 
 		runs = append(runs, storedRun{p, store.WithPrefix(b, p)})
 	}
 	return runs, nil
+}
+
+// withLog puts the files of a changelog beside the one run that they belong to.
+func (s *stored) withLog(ctx context.Context, w world.World, runs []storedRun) (dstl.Storage, []storedRun, error) {
+	r, err := s.only(runs)
+	if err != nil {
+		return nil, nil, err
+	}
+	if info, err := os.Stat(s.log); err != nil || !info.IsDir() {
+		return nil, nil, usage("--log %s: it is no folder; `bench run --keep-objects` says where it left the logs", s.log)
+	}
+	entry, err := catalog.LogStorages().Find(plan.LogFile)
+	if err != nil {
+		return nil, nil, err
+	}
+	log, err := entry.New(ctx, dstl.StorageEnv{World: w, Store: r.Bucket, Disk: world.NewFolderDisk(s.log)})
+	if err != nil {
+		return nil, nil, err
+	}
+	r.Bucket = dstl.Over(r.Bucket, log)
+	return log, []storedRun{r}, nil
 }
 
 // only is the one run of a store.

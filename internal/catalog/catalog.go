@@ -9,6 +9,9 @@ import (
 
 	"statebench.dev/bench/backend"
 	"statebench.dev/bench/backend/changelog"
+	"statebench.dev/bench/backend/dstl"
+	"statebench.dev/bench/backend/dstl/file"
+	"statebench.dev/bench/backend/dstl/memory"
 	"statebench.dev/bench/backend/heap"
 	"statebench.dev/bench/backend/lsm"
 	"statebench.dev/bench/faults"
@@ -75,6 +78,15 @@ func around(b plan.Backend, nested backend.Factory) (backend.Factory, error) {
 		return nil, fmt.Errorf("changelog around %s: %w", b.Name, err)
 	}
 	return changelog.New(o), nil
+}
+
+// LogStorages are where changelogs can lie.
+func LogStorages() registry.Table[dstl.StorageOpener] {
+	return registry.NewTable("changelog storage",
+		registry.Entry[dstl.StorageOpener]{Name: plan.LogDFS, About: "in the object store; the default", New: dstl.OpenDFS},
+		registry.Entry[dstl.StorageOpener]{Name: plan.LogFile, About: "in files that survive workers, many segments an fsync", New: file.OpenStorage},
+		registry.Entry[dstl.StorageOpener]{Name: plan.LogMemory, About: "in the worker's memory, gone when it crashes: for tests", New: memory.Open},
+	)
 }
 
 // Checks are the invariants that every run is judged by.

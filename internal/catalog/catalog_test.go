@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"statebench.dev/bench/backend/store"
 	"statebench.dev/bench/backend/store/provision"
+	"statebench.dev/bench/internal/plan"
 	"statebench.dev/bench/internal/results"
 	"statebench.dev/bench/internal/run"
 	"statebench.dev/bench/internal/scenario"
@@ -128,10 +130,20 @@ func explain(t *testing.T, dir results.Dir, name string) {
 }
 
 func deps() run.Deps {
-	return run.Deps{Workloads: Workloads(), Faults: Faults(), Backends: Backends(),
+	return run.Deps{Workloads: Workloads(), Faults: Faults(), Backends: Backends(), Storages: LogStorages(),
 		Provision: func(ctx context.Context, w world.World, spec string) (store.Bucket, provision.Description, error) {
 			return provision.Open(ctx, w, spec, provision.Options{})
 		}}
+}
+
+// TestScenariosNameEachLogStorage: what plans may say is what there is.
+func TestScenariosNameEachLogStorage(t *testing.T) {
+	names, want := LogStorages().Names(), plan.LogStorages()
+	slices.Sort(names)
+	slices.Sort(want)
+	if !slices.Equal(names, want) {
+		t.Errorf("storages %v, plans may name %v", names, want)
+	}
 }
 
 // TestWorkloadsAgreeWithTheirModels runs each workload without faults on each backend, with and without the changelog,

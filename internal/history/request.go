@@ -59,6 +59,8 @@ type Request struct {
 	Checkpoint uint64 `json:"cp,omitempty"`
 	// Error is the text of the error that the caller got; empty for none.
 	Error string `json:"error,omitempty"`
+	// Log marks a request to a storage of the changelog beside the object store, such as files.
+	Log bool `json:"log,omitempty"`
 	// Open marks a request whose process was killed inside it: nobody got an answer.
 	Open bool `json:"open,omitempty"`
 }

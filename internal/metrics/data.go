@@ -155,6 +155,9 @@ const (
 
 // See takes the next request of the trace.
 func (r *TrafficReader) See(q *history.Request) {
+	if q.Log {
+		return // not the object store's
+	}
 	r.settle(q)
 	if q.Cause == causeAudit || q.Cause == causeRestore || q.Cause == causeRun {
 		return

@@ -155,6 +155,42 @@ type Changelog struct {
 	BatchDelay Duration `json:"batchDelay"`
 	BatchSize  int64    `json:"batchSize"`
 	InFlight   int64    `json:"inFlight"` // bytes of log a worker may have unsent or under way before its tasks wait
+	// Storage is where the log lies, one of LogStorages; empty: LogDFS.
+	Storage string `json:"storage,omitempty"`
+}
+
+// The storages of a changelog.
+const (
+	LogDFS    = "dfs"    // the object store
+	LogFile   = "file"   // a directory that survives workers
+	LogMemory = "memory" // the worker's memory: gone when it crashes
+)
+
+// LogStorages are the values of Changelog.Storage.
+func LogStorages() []string { return []string{LogDFS, LogFile, LogMemory} }
+
+// LogStorage is where the logs of a run lie, whichever of its arms' changelogs is on.
+func (p *Plan) LogStorage() string {
+	name := LogDFS
+	for _, b := range p.backends() {
+		if b.Changelog.Enabled && b.Changelog.Storage != "" {
+			name = b.Changelog.Storage
+		}
+	}
+	return name
+}
+
+// backends are the one that the run begins with and those that it is switched to.
+func (p *Plan) backends() []*Backend {
+	all := []*Backend{&p.Backend}
+	for _, ph := range p.Phases {
+		for _, s := range ph.Steps {
+			if s.Start != nil && s.Start.Backend != nil {
+				all = append(all, s.Start.Backend)
+			}
+		}
+	}
+	return all
 }
 
 // Workload is the job to run and its options, as checked JSON that the workload decodes strictly.

@@ -109,6 +109,7 @@ func (p *Plan) validateJob(e *problems) {
 	e.add(c.DeletesPerSecond < 0 || c.DeletesPerSecond > MaxDeletes, "checkpoint.deletesPerSecond must be 0 to %d, is %d", MaxDeletes, c.DeletesPerSecond)
 	j.Restart.validate(e)
 	p.Backend.validate(e, "")
+	p.validateStorage(e)
 }
 
 func (p *Plan) validateWorkload(e *problems) {

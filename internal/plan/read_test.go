@@ -115,3 +115,28 @@ func TestNamesStayInsideTheResults(t *testing.T) {
 		}
 	}
 }
+
+// TestOneLogStorageARun: a job that is started in another arm finds its checkpoints where its own log lies.
+func TestOneLogStorageARun(t *testing.T) {
+	for _, c := range []struct {
+		begin, then Changelog
+		want        string // storage, or an error
+	}{
+		{Changelog{Enabled: true}, Changelog{Enabled: true, Storage: LogDFS}, LogDFS},
+		{Changelog{Storage: LogMemory}, Changelog{Enabled: true, Storage: LogFile}, LogFile},
+		{Changelog{Enabled: true, Storage: LogFile}, Changelog{}, LogFile},
+		{Changelog{Enabled: true, Storage: LogFile}, Changelog{Enabled: true}, "changelog.storage is file and, in an arm that the job is started in, dfs"},
+		{Changelog{Enabled: true, Storage: "tape"}, Changelog{}, `changelog.storage "tape" does not exist`},
+	} {
+		p := good()
+		p.Backend.Changelog = c.begin
+		p.Phases[0].Steps = []Step{{Start: &Start{Arm: "other", Backend: &Backend{Name: "heap", Changelog: c.then}}}}
+		got := p.LogStorage()
+		if err := p.Validate(); err != nil && strings.Contains(err.Error(), "changelog.storage") {
+			got = err.Error()
+		}
+		if !strings.Contains(got, c.want) {
+			t.Errorf("%+v, then %+v: %s, want %s", c.begin, c.then, got, c.want)
+		}
+	}
+}

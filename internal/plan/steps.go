@@ -1,6 +1,9 @@
 package plan
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // savepointForm tells whether a savepoint has such a form.
 func savepointForm(s string) bool { return s == Canonical || s == Native }
@@ -47,6 +50,19 @@ func (p *Plan) validateStart(e *problems, phase string, step int, s *Start) {
 	}
 }
 
+// validateStorage: a run has one storage for logs, so that each checkpoint can be restored from it.
+func (p *Plan) validateStorage(e *problems) {
+	first := ""
+	for _, b := range p.backends() {
+		if !b.Changelog.Enabled {
+			continue
+		}
+		name := cmp.Or(b.Changelog.Storage, LogDFS)
+		e.add(first != "" && name != first, "changelog.storage is %s and, in an arm that the job is started in, %s: checkpoints of one would need the other", first, name)
+		first = name
+	}
+}
+
 func (b *Backend) validate(e *problems, where string) {
 	e.add(b.Name == "", "%sbackend has no name", where)
 	e.add(b.LSM.Compression != "" && !slices.Contains(Compressions(), b.LSM.Compression), "%slsm.compression %q does not exist", where, b.LSM.Compression)
@@ -58,6 +74,7 @@ func (b *Backend) validate(e *problems, where string) {
 		e.add(c.BatchDelay < 0, "%schangelog.batchDelay is negative", where)
 		e.add(c.BatchSize <= 0, "%schangelog.batchSize must be positive", where)
 		e.add(c.InFlight < c.Preemptive, "%schangelog.inFlight must not be less than preemptive", where)
+		e.add(c.Storage != "" && !slices.Contains(LogStorages(), c.Storage), "%schangelog.storage %q does not exist", where, c.Storage)
 	}
 }
 

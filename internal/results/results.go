@@ -27,6 +27,7 @@ const (
 	BenchFile    = "bench.txt"
 	PlotsDir     = "plots"
 	RunsDir      = "runs"
+	LogFolder    = "log" // of a run: its changelogs, where they are kept in files; gone at its end unless objects are kept
 	InputsDir    = "inputs"
 )
 
@@ -177,6 +178,9 @@ func (d Dir) Release() error {
 func (r RunDir) Path(names ...string) string {
 	return filepath.Join(append([]string{string(r)}, names...)...)
 }
+
+// Remove removes a file or folder of the run and everything in it. Nothing there is no error.
+func (r RunDir) Remove(name string) error { return os.RemoveAll(r.Path(name)) }
 
 // Size is how many bytes the run's files have; what is still buffered is not in it.
 func (r RunDir) Size() (n int64) {

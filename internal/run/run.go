@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"statebench.dev/bench/backend"
+	"statebench.dev/bench/backend/dstl"
 	"statebench.dev/bench/backend/store"
 	"statebench.dev/bench/backend/store/provision"
 	"statebench.dev/bench/faults"
@@ -33,6 +34,8 @@ type Deps struct {
 	Workloads registry.Table[workloads.Kind]
 	Faults    registry.Table[faults.Constructor]
 	Backends  registry.Table[BackendConstructor]
+	// Storages keep changelogs elsewhere than in the store; plan.LogDFS is always there.
+	Storages registry.Table[dstl.StorageOpener]
 	// Provision brings a store up.
 	Provision func(ctx context.Context, w world.World, spec string) (store.Bucket, provision.Description, error)
 	// Open opens an input file by the path that the scenario gives.
@@ -160,6 +163,9 @@ func Run(deps Deps, p plan.Plan, dir results.RunDir, o Options) (Outcome, error)
 	}
 	if r.store != nil && o.KeepObjects {
 		out.Objects = r.store.location
+		if r.plan.LogStorage() == plan.LogFile && !r.plan.Simulated() {
+			out.Objects += ", logs in " + dir.Path(results.LogFolder)
+		}
 	}
 	if sim, ok := r.world.(*world.Sim); ok {
 		out.Digest, out.Choices = r.digest(), sim.Choices()

@@ -9,10 +9,12 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"statebench.dev/bench/backend/checkpoint"
+	"statebench.dev/bench/backend/dstl"
 	"statebench.dev/bench/backend/store"
 	"statebench.dev/bench/backend/store/provision"
 	"statebench.dev/bench/faults"
@@ -33,7 +35,8 @@ type stack struct {
 	desc     provision.Description
 	prefix   string
 	location string
-	inner    store.Bucket // under the run's prefix, without faults and trace: for cleaning up
+	log      dstl.Storage // of changelogs
+	inner    store.Bucket // under the run's prefix and the log's storage, without faults and trace: for cleaning up
 	run      store.Bucket // with latency, faults, trace and retries: what the engine gets
 }
 
@@ -187,17 +190,27 @@ func (r *run) openStore(ctx context.Context) error {
 	prefix := fmt.Sprintf("bench-%016x/", seed.Hash(r.plan.Seed, "store/prefix/"+r.plan.Arm+fmt.Sprint(r.plan.Rep)))
 	s := &stack{raw: raw, desc: desc, prefix: prefix, location: desc.Location + " under " + prefix}
 	r.store = s
-	s.inner = store.WithPrefix(raw, prefix)
-	for a, err := range s.inner.List(ctx, "", "") {
+	inside := store.WithPrefix(raw, prefix)
+	for a, err := range inside.List(ctx, "", "") {
 		if err != nil {
 			return fmt.Errorf("look at the run's prefix: %w", err)
 		}
 		return fmt.Errorf("%s already holds %s: a run touches only a fresh prefix; empty it or choose another seed", s.location, a.Key)
 	}
 	r.injector = store.NewInjector(r.world)
-	slow := store.WithLatencyModel(s.inner, r.world, latencyOf(r.plan.Store.Model))
+	slow := store.WithLatencyModel(inside, r.world, latencyOf(r.plan.Store.Model))
 	faulty := store.WithFaults(slow, r.injector, r.world)
-	traced := store.WithTrace(faulty, func(row history.Request) { _ = r.objects.Append(row) }, r.world)
+	if s.log, err = r.openLog(ctx, faulty); err != nil {
+		return err
+	}
+	beside := r.plan.LogStorage() != plan.LogDFS
+	if s.inner = inside; beside {
+		s.inner = dstl.Over(inside, s.log)
+	}
+	traced := store.WithTrace(dstl.Over(faulty, s.log), func(row history.Request) {
+		row.Log = beside && strings.HasPrefix(row.Key, dstl.Prefix)
+		_ = r.objects.Append(row)
+	}, r.world)
 	r.probe = traced
 	s.run = store.WithRetry(store.WithHooks(traced, r.hooks()), store.DefaultRetryPolicy(), r.world)
 	marker := fmt.Sprintf("run %s, arm %s, seed %d\n", r.plan.Scenario, r.plan.Arm, r.plan.Seed)
@@ -206,6 +219,23 @@ func (r *run) openStore(ctx context.Context) error {
 		return fmt.Errorf("mark the run's prefix: %w", err)
 	}
 	return nil
+}
+
+// openLog opens the storage of the run's logs. The faults of the store do not reach one that lies elsewhere.
+func (r *run) openLog(ctx context.Context, b store.Bucket) (dstl.Storage, error) {
+	e := dstl.StorageEnv{World: r.world, Store: b}
+	name := r.plan.LogStorage()
+	if name == plan.LogDFS {
+		return dstl.OpenDFS(ctx, e)
+	}
+	entry, err := r.deps.Storages.Find(name)
+	if err != nil {
+		return nil, err
+	}
+	if e.Disk = world.NewMemDisk(); !r.plan.Simulated() {
+		e.Disk = world.NewFolderDisk(r.dir.Path(results.LogFolder))
+	}
+	return entry.New(ctx, e)
 }
 
 // hooks turn requests into events that triggers can name.
@@ -261,7 +291,15 @@ func (r *run) tearDown(ctx context.Context) error {
 	if !r.o.KeepObjects {
 		ctx, cancel := r.world.WithTimeout(ctx, time.Minute)
 		defer cancel()
-		errs = append(errs, empty(ctx, s.inner))
+		if s.inner != nil {
+			errs = append(errs, empty(ctx, s.inner))
+		}
+	}
+	if s.log != nil {
+		errs = append(errs, s.log.Close(ctx))
+	}
+	if !r.o.KeepObjects {
+		errs = append(errs, r.dir.Remove(results.LogFolder))
 	}
 	return errors.Join(append(errs, s.raw.Close())...)
 }

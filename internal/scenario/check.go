@@ -193,6 +193,7 @@ func differences(a, b plan.Backend) []string {
 	add(x.BatchDelay != y.BatchDelay, "changelog.batch.delay")
 	add(x.BatchSize != y.BatchSize, "changelog.batch.size")
 	add(x.InFlight != y.InFlight, "changelog.inFlight")
+	add(x.Storage != y.Storage, "changelog.storage")
 	return out
 }
 

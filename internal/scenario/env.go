@@ -252,6 +252,9 @@ func (l *loader) changelog(f field, owner string, c *plan.Changelog) {
 	read(o, "enabled", &c.Enabled, truth)
 	read(o, "preemptive", &c.Preemptive, positiveBytes)
 	read(o, "inFlight", &c.InFlight, positiveBytes)
+	if read(o, "storage", &c.Storage, oneOf(plan.LogStorages(), nil)) && c.Storage == plan.LogDFS {
+		c.Storage = "" // as plans write it
+	}
 	if m, ok := o.find("materialize"); ok {
 		if m, ok := l.object(m.value, m.path, "changelog.materialize", "materialize"); ok {
 			read(m, "every", &c.Materialize, positiveDuration)

@@ -107,6 +107,9 @@ func explainArms(b *strings.Builder, s *Scenario) {
 		if c := a.Backend.Changelog; c.Enabled {
 			text = fmt.Sprintf("%s with changelog: materialized every %s, batches of %s or %s, sent early above %s", a.Backend.Name,
 				c.Materialize, c.BatchDelay, registry.Bytes(c.BatchSize), registry.Bytes(c.Preemptive))
+			if c.Storage != "" {
+				text += ", in storage " + c.Storage
+			}
 		}
 		text += lsmText(a.Backend.LSM)
 		if len(a.own) > 0 {

@@ -173,6 +173,7 @@ func armKeys(path string) []key {
 			{name: "preemptive", kind: "size", about: "unsent bytes above which a writer uploads ahead of the checkpoint"},
 			{name: "batch", kind: "@changelog.batch", about: "what becomes one object"},
 			{name: "inFlight", kind: "size", about: "log bytes of a worker that may be unsent or under way before its tasks wait"},
+			{name: "storage", kind: "word", words: plan.LogStorages(), about: "where the log lies: the object store, files that survive workers, or memory that does not"},
 		}
 	case "changelog.materialize":
 		return []key{

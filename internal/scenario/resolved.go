@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -202,6 +203,7 @@ func (w *writer) arms() {
 		set(4, "delay", c.BatchDelay.String(), "changelog.batch.delay")
 		set(4, "size", registry.Bytes(c.BatchSize).String(), "changelog.batch.size")
 		set(3, "inFlight", registry.Bytes(c.InFlight).String(), "changelog.inFlight")
+		set(3, "storage", cmp.Or(c.Storage, plan.LogDFS), "changelog.storage")
 		if len(a.own) > 0 {
 			w.line(2, "workload:", "")
 			w.tree(3, a.ownOptions(), "arms."+a.Name+".workload")
