@@ -180,8 +180,8 @@ type retainedView struct {
 }
 
 type requestView struct {
-	Cause, Op                                 string
-	Count, Bytes, Errors, Injected, Ambiguous int64
+	Cause, Op                                            string
+	Count, Bytes, Errors, Injected, Throttled, Ambiguous int64
 }
 
 func (r *Run) view() runView {
@@ -212,7 +212,7 @@ func (r *Run) view() runView {
 		v.Retained = append(v.Retained, row)
 	}
 	for _, q := range r.traffic.rows {
-		v.Requests = append(v.Requests, requestView{q.cause, q.op, q.count, q.bytes, q.errors, q.injected, q.ambiguous})
+		v.Requests = append(v.Requests, requestView{q.cause, q.op, q.count, q.bytes, q.errors, q.injected, q.throttled, q.ambiguous})
 	}
 	s := &r.story
 	v.Facts = append(v.Facts, [2]string{"events", formatCount(s.events)}, [2]string{"materializations", fmt.Sprintf("%s confirmed, %s failed", formatCount(int64(s.materializations)), formatCount(int64(s.failed)))},

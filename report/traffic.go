@@ -30,7 +30,7 @@ type traffic struct {
 // trafficRow is a line of the table of requests.
 type trafficRow struct {
 	cause, op                                 string
-	count, bytes, errors, injected, ambiguous int64
+	count, bytes, errors, injected, throttled, ambiguous int64
 }
 
 // maxMicros is the longest request that is told apart: an hour.
@@ -61,6 +61,9 @@ func (r *Run) loadObjects(path string) error {
 		}
 		if q.Injected {
 			row.injected++
+		}
+		if q.Throttled && !q.Injected {
+			row.throttled++
 		}
 		if q.Applied == history.AppliedUnknown {
 			row.ambiguous++

@@ -22,6 +22,8 @@ type Decision struct {
 	// Status other than 0 makes it fail without effect, Timeout makes it hang without effect.
 	Status  int
 	Timeout bool
+	// RetryAfter is what the answer of a throttled request asks for.
+	RetryAfter time.Duration
 	// What is done to a request that is let through.
 	LostAck, Cut, Flip bool
 
@@ -184,7 +186,7 @@ func (a *activeRule) apply(op string, d *Decision) bool {
 		return touched || a.Status != 0 || a.Timeout // the request fails as this rule wants, whoever comes first
 	}
 	if a.Status != 0 || a.Timeout {
-		d.Status, d.Timeout = a.Status, a.Timeout
+		d.Status, d.Timeout, d.RetryAfter = a.Status, a.Timeout, a.RetryAfter
 		d.LostAck, d.Cut, d.Flip, d.at = false, false, false, 0
 		return true
 	}
@@ -218,8 +220,8 @@ func (d Decision) err(c Call) error {
 	switch {
 	case d.Status == http.StatusForbidden:
 		return injected(ErrDenied, what)
-	case d.Status == http.StatusTooManyRequests || d.Status == http.StatusServiceUnavailable:
-		return injected(ErrThrottled, what)
+	case throttles(d.Status):
+		return Throttled(injected(ErrThrottled, what), d.RetryAfter)
 	case c.Op == history.OpPut:
 		return injected(ErrAmbiguous, what)
 	}

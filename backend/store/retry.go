@@ -65,8 +65,10 @@ type Retrying struct {
 var _ Bucket = (*Retrying)(nil)
 
 // WithRetry returns b with requests that were throttled, found the store unavailable, timed out or ended in an unknown outcome
-// made again, by policy p. Once the attempts are used up the caller gets the last error, and ErrAmbiguous for a put one of
-// whose attempts may have had its effect.
+// made again, by policy p. Once the attempts are used up the caller gets the last error with their number and the key, and
+// ErrAmbiguous for a put one of whose attempts may have had its effect. Every call has its attempts for itself: what other
+// calls meet takes none from it. Where the store says when to come again (RetryAfter) nothing is tried before, nor after the
+// context's deadline.
 //
 // A conditional put that is answered with ErrPrecondition may have lost against an earlier attempt of its own: the object is
 // read, and equal bytes mean that the put succeeded. Callers whose objects could be equal by chance must put a token of
@@ -136,8 +138,8 @@ func retriable(err error) bool {
 	return errors.Is(err, ErrThrottled) || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrAmbiguous)
 }
 
-// backoff waits before attempt n+1; n >= 1.
-func (r *Retrying) backoff(ctx context.Context, n int) error {
+// backoff waits before attempt n+1, and at least the time that the store asked for; n >= 1.
+func (r *Retrying) backoff(ctx context.Context, n int, asked time.Duration) error {
 	most := r.p.Base
 	for i := 1; i < n && most < r.p.Cap; i++ {
 		most *= 2
@@ -148,19 +150,20 @@ func (r *Retrying) backoff(ctx context.Context, n int) error {
 		if most > 0 {
 			d = time.Duration(r.mu.rand.Int64N(int64(most))) + 1
 		}
+		d = max(d, asked)
 		c.Waited += d
 	})
 	return r.w.Sleep(ctx, d)
 }
 
-// do makes attempts until f succeeds, fails for good, ctx ends or the attempts are used up.
-func (r *Retrying) do(ctx context.Context, late error, f func(context.Context) error) error {
+// do makes attempts until f succeeds, fails for good, ctx ends or the attempts are used up. op and key are for the error.
+func (r *Retrying) do(ctx context.Context, op, key string, late error, f func(context.Context) error) error {
 	r.count(func(n *RetryCounts) { n.Requests++ })
 	var ambiguous error
 	for n := 1; ; n++ {
 		err := r.attempt(ctx, late, f)
-		if err == nil {
-			return nil
+		if err == nil || settled(err) {
+			return unknown(err, ambiguous)
 		}
 		if errors.Is(err, ErrAmbiguous) {
 			ambiguous = err
@@ -172,21 +175,26 @@ func (r *Retrying) do(ctx context.Context, late error, f func(context.Context) e
 		stop := n >= most
 		switch {
 		case ctx.Err() != nil || !retriable(err):
-			return unknown(err, ambiguous)
+			return unknown(fmt.Errorf("%s %q, attempt %d: %w", op, key, n, err), ambiguous)
 		case stop:
 			r.count(func(n *RetryCounts) { n.GivenUp++ })
-			return unknown(fmt.Errorf("after %d attempts: %w", n, err), ambiguous)
+			return unknown(fmt.Errorf("%s %q, after %d attempts: %w", op, key, n, err), ambiguous)
 		}
-		if werr := r.backoff(ctx, n); werr != nil {
-			return unknown(werr, ambiguous)
+		if werr := r.backoff(ctx, n, RetryAfter(err)); werr != nil {
+			return unknown(fmt.Errorf("%s %q, waiting after attempt %d: %w (%w)", op, key, n, werr, err), ambiguous)
 		}
 	}
+}
+
+// settled tells whether err is an answer rather than a failure.
+func settled(err error) bool {
+	return !retriable(err) && (errors.Is(err, ErrNotExist) || errors.Is(err, ErrPrecondition))
 }
 
 // unknown makes err ErrAmbiguous too when an earlier attempt may have had its effect. An answer that settles the
 // matter stays as it is.
 func unknown(err, ambiguous error) error {
-	if ambiguous == nil || errors.Is(err, ErrAmbiguous) || errors.Is(err, ErrPrecondition) || errors.Is(err, ErrOverwrite) {
+	if err == nil || ambiguous == nil || errors.Is(err, ErrAmbiguous) || errors.Is(err, ErrPrecondition) || errors.Is(err, ErrOverwrite) {
 		return err
 	}
 	return fmt.Errorf("%w (earlier attempt: %w)", err, ambiguous)
@@ -195,10 +203,10 @@ func unknown(err, ambiguous error) error {
 // Put implements Bucket.
 func (r *Retrying) Put(ctx context.Context, key string, body []byte, o PutOptions) error {
 	if !o.IfNotExist {
-		return r.do(ctx, ErrAmbiguous, func(ctx context.Context) error { return r.in.Put(ctx, key, body, o) })
+		return r.do(ctx, "put", key, ErrAmbiguous, func(ctx context.Context) error { return r.in.Put(ctx, key, body, o) })
 	}
 	ctx = WithInfo(ctx, o.Info)
-	err := r.do(ctx, ErrAmbiguous, func(ctx context.Context) error {
+	err := r.do(ctx, "put", key, ErrAmbiguous, func(ctx context.Context) error {
 		err := r.in.Put(ctx, key, body, o)
 		if errors.Is(err, ErrPrecondition) {
 			return r.resolve(ctx, key, body, err)
@@ -247,7 +255,7 @@ func (r *Retrying) resolve(ctx context.Context, key string, body []byte, taken e
 
 // Get implements Bucket.
 func (r *Retrying) Get(ctx context.Context, key string) (body []byte, err error) {
-	err = r.do(ctx, ErrUnavailable, func(ctx context.Context) (err error) {
+	err = r.do(ctx, "get", key, ErrUnavailable, func(ctx context.Context) (err error) {
 		body, err = r.in.Get(ctx, key)
 		return err
 	})
@@ -256,7 +264,7 @@ func (r *Retrying) Get(ctx context.Context, key string) (body []byte, err error)
 
 // GetRange implements Bucket.
 func (r *Retrying) GetRange(ctx context.Context, key string, off, n int64) (body []byte, err error) {
-	err = r.do(ctx, ErrUnavailable, func(ctx context.Context) (err error) {
+	err = r.do(ctx, "get", key, ErrUnavailable, func(ctx context.Context) (err error) {
 		body, err = r.in.GetRange(ctx, key, off, n)
 		return err
 	})
@@ -265,7 +273,7 @@ func (r *Retrying) GetRange(ctx context.Context, key string, off, n int64) (body
 
 // Stat implements Bucket.
 func (r *Retrying) Stat(ctx context.Context, key string) (a Attributes, err error) {
-	err = r.do(ctx, ErrUnavailable, func(ctx context.Context) (err error) {
+	err = r.do(ctx, "stat", key, ErrUnavailable, func(ctx context.Context) (err error) {
 		a, err = r.in.Stat(ctx, key)
 		return err
 	})
@@ -278,7 +286,7 @@ func (r *Retrying) List(ctx context.Context, prefix, startAfter string) iter.Seq
 		after := startAfter
 		for {
 			var page []Attributes
-			err := r.do(ctx, ErrUnavailable, func(ctx context.Context) error {
+			err := r.do(ctx, "list", prefix, ErrUnavailable, func(ctx context.Context) error {
 				for a, err := range r.in.List(ctx, prefix, after) {
 					if err != nil {
 						return err
@@ -309,11 +317,14 @@ func (r *Retrying) List(ctx context.Context, prefix, startAfter string) iter.Seq
 // Delete implements Bucket; only the keys that failed are asked for again.
 func (r *Retrying) Delete(ctx context.Context, keys []string) []Deleted {
 	answers := make([]Deleted, len(keys))
+	if len(keys) == 0 {
+		return answers
+	}
 	todo := make([]int, len(keys))
 	for i := range keys {
 		todo[i] = i
 	}
-	err := r.do(ctx, ErrUnavailable, func(ctx context.Context) error {
+	err := r.do(ctx, "delete", keys[0], ErrUnavailable, func(ctx context.Context) error {
 		ask := make([]string, len(todo))
 		for j, i := range todo {
 			ask[j] = keys[i]
@@ -340,7 +351,7 @@ func (r *Retrying) Delete(ctx context.Context, keys []string) []Deleted {
 
 // Uploads implements Bucket.
 func (r *Retrying) Uploads(ctx context.Context, prefix string) (out []Upload, err error) {
-	err = r.do(ctx, ErrUnavailable, func(ctx context.Context) (err error) {
+	err = r.do(ctx, "list uploads", prefix, ErrUnavailable, func(ctx context.Context) (err error) {
 		out, err = r.in.Uploads(ctx, prefix)
 		return err
 	})
@@ -350,7 +361,7 @@ func (r *Retrying) Uploads(ctx context.Context, prefix string) (out []Upload, er
 // AbortUpload implements Bucket. An upload that an earlier attempt of the same call ended is no error.
 func (r *Retrying) AbortUpload(ctx context.Context, u Upload) error {
 	again := false
-	return r.do(ctx, ErrAmbiguous, func(ctx context.Context) error {
+	return r.do(ctx, "abort upload", u.Key, ErrAmbiguous, func(ctx context.Context) error {
 		err := r.in.AbortUpload(ctx, u)
 		if again && errors.Is(err, ErrNotExist) {
 			return nil

@@ -50,6 +50,8 @@ type Rule struct {
 	// Status makes the request fail without effect: 429 and 503 throttle (ErrThrottled), 403 refuses (ErrDenied), 500 and other 5xx are
 	// ErrUnavailable, or ErrAmbiguous for a put.
 	Status int
+	// RetryAfter is the wait that a throttled request's answer asks for; 0: none. It goes with a Status that throttles.
+	RetryAfter time.Duration
 	// Timeout makes the request hang, without effect, until its context ends, one minute at most.
 	Timeout bool
 	// Delay and Jitter hold the request up before its effect, for Delay plus an equally distributed part of Jitter.
@@ -80,6 +82,7 @@ func (r Rule) String() string {
 	add(r.Share != 0, "share="+strconv.FormatFloat(r.Share, 'g', -1, 64))
 	add(r.Request != 0, "request="+strconv.FormatInt(r.Request, 10))
 	add(r.Status != 0, "status="+strconv.Itoa(r.Status))
+	add(r.RetryAfter != 0, "retry-after="+r.RetryAfter.String())
 	add(r.Delay != 0, "delay="+r.Delay.String())
 	add(r.Jitter != 0, "jitter="+r.Jitter.String())
 	add(r.Timeout, "timeout")
@@ -111,12 +114,19 @@ func (r Rule) Validate() error {
 	bad(r.Request < 0, "request %d is negative", r.Request)
 	bad(r.Status != 0 && r.Status != http.StatusForbidden && r.Status != http.StatusTooManyRequests && (r.Status < 500 || r.Status > 599),
 		"status %d: it is 403, 429 or 5xx", r.Status)
+	bad(r.RetryAfter < 0, "retry-after %v is negative", r.RetryAfter)
+	bad(r.RetryAfter > 0 && !throttles(r.Status), "retry-after needs a status of 429 or 503")
 	bad(r.Delay < 0, "delay %v is negative", r.Delay)
 	bad(r.Jitter < 0, "jitter %v is negative", r.Jitter)
 	bad(r.Status != 0 && r.Timeout, "status and timeout exclude each other")
 	bad(r.Status == 0 && !r.Timeout && r.Delay == 0 && r.Jitter == 0 && !r.LostAck && !r.Cut && !r.Flip,
 		"rule without effect: it needs one of status, timeout, delay, jitter, lost-ack, cut, flip")
 	return errors.Join(problems...)
+}
+
+// throttles tells whether a status asks to be slower.
+func throttles(status int) bool {
+	return status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable
 }
 
 // ParseRule reads the text form of one rule and validates it.
@@ -195,6 +205,8 @@ func (r *Rule) set(key, value string) (err error) {
 		r.Request, err = strconv.ParseInt(value, 10, 64)
 	case "status":
 		r.Status, err = strconv.Atoi(value)
+	case "retry-after":
+		r.RetryAfter, err = time.ParseDuration(value)
 	case "delay":
 		r.Delay, err = time.ParseDuration(value)
 	case "jitter":

@@ -87,6 +87,7 @@ func (c *call) end() {
 func (c *call) fill(row *history.Request, e *effect, err error) {
 	row.Injected = e.injected
 	row.Open = !c.done
+	row.Throttled = errors.Is(err, ErrThrottled)
 	switch {
 	case e.applied != "" && (c.write || !c.done):
 		row.Applied = e.applied

@@ -52,6 +52,8 @@ type Request struct {
 	Applied Applied `json:"applied"`
 	// Injected marks a request that a fault of the plan touched, be it with an error or a delay.
 	Injected bool `json:"injected,omitempty"`
+	// Throttled marks a request that the store refused because there were too many.
+	Throttled bool `json:"throttled,omitempty"`
 	// On whose behalf: the execution attempt, the process's owner, the purpose, the checkpoint (0 for none).
 	Attempt    uint64 `json:"attempt,omitempty"`
 	Who        string `json:"who,omitempty"`

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/minio/minio-go/v7"
 
@@ -41,6 +42,8 @@ func mapped(ctx context.Context, k kind, op, key string, err error) error {
 		own = store.ErrNotExist
 	case status == http.StatusPreconditionFailed || resp.Code == minio.PreconditionFailed:
 		own = store.ErrPrecondition
+	case resp.Code == "RequestTimeTooSkewed":
+		own = skewed(answered(ctx), time.Now())
 	case status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable || resp.Code == "SlowDown":
 		own = store.ErrThrottled
 	case status == http.StatusConflict: // two conditional puts at once: S3 asks to try again
@@ -56,7 +59,11 @@ func mapped(ctx context.Context, k kind, op, key string, err error) error {
 	default:
 		own = store.ErrUnavailable
 	}
-	return fmt.Errorf("%s %q: %w (%w)", op, key, own, err)
+	err = fmt.Errorf("%s %q: %w (%w)", op, key, own, err)
+	if errors.Is(own, store.ErrThrottled) {
+		return store.Throttled(err, answered(ctx).after)
+	}
+	return err
 }
 
 // neverSent tells whether no connection came about, so that the request cannot have had an effect.

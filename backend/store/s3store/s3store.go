@@ -104,7 +104,7 @@ func Open(ctx context.Context, o Options) (store.Bucket, error) {
 		creds = credentials.NewStaticV4(o.AccessKey, o.SecretKey, o.SessionToken)
 	}
 	client, err := minio.New(o.Endpoint, &minio.Options{
-		Creds: creds, Secure: o.Secure, Region: o.Region, Transport: o.Transport, MaxRetries: 1,
+		Creds: creds, Secure: o.Secure, Region: o.Region, Transport: listener{o.Transport}, MaxRetries: 1,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("s3 client for %q: %w", o.Endpoint, err)
@@ -140,6 +140,7 @@ func checkKey(key string) error {
 
 // Put implements store.Bucket.
 func (b *Bucket) Put(ctx context.Context, key string, body []byte, o store.PutOptions) error {
+	ctx = listening(ctx)
 	if err := checkKey(key); err != nil {
 		return err
 	}
@@ -216,6 +217,7 @@ func (b *Bucket) GetRange(ctx context.Context, key string, off, n int64) ([]byte
 }
 
 func (b *Bucket) get(ctx context.Context, key string, o minio.GetObjectOptions) ([]byte, error) {
+	ctx = listening(ctx)
 	if err := checkKey(key); err != nil {
 		return nil, err
 	}
@@ -237,6 +239,7 @@ func (b *Bucket) get(ctx context.Context, key string, o minio.GetObjectOptions) 
 
 // Stat implements store.Bucket.
 func (b *Bucket) Stat(ctx context.Context, key string) (store.Attributes, error) {
+	ctx = listening(ctx)
 	if err := checkKey(key); err != nil {
 		return store.Attributes{}, err
 	}
@@ -250,7 +253,7 @@ func (b *Bucket) Stat(ctx context.Context, key string) (store.Attributes, error)
 // List implements store.Bucket.
 func (b *Bucket) List(ctx context.Context, prefix, startAfter string) iter.Seq2[store.Attributes, error] {
 	return func(yield func(store.Attributes, error) bool) {
-		owner := false
+		ctx, owner := listening(ctx), false
 		for o := range b.core.ListObjectsIter(ctx, b.name, minio.ListObjectsOptions{
 			Prefix: prefix, StartAfter: startAfter, Recursive: true, FetchOwner: &owner,
 		}) {
@@ -278,6 +281,7 @@ func (b *Bucket) Delete(ctx context.Context, keys []string) []store.Deleted {
 }
 
 func (b *Bucket) deletePage(ctx context.Context, keys []string, out []store.Deleted) {
+	ctx = listening(ctx)
 	answers := make(map[string]error, len(keys))
 	results, err := b.core.RemoveObjectsWithIter(ctx, b.name, func(yield func(minio.ObjectInfo) bool) {
 		for _, key := range keys {

@@ -74,6 +74,7 @@ func (b *Bucket) begin(ctx context.Context, key string) (id string, err error) {
 
 // BeginUpload implements store.MultipartBeginner.
 func (b *Bucket) BeginUpload(ctx context.Context, key string, part []byte) (store.Upload, error) {
+	ctx = listening(ctx)
 	id, err := b.begin(ctx, key)
 	if err != nil {
 		return store.Upload{}, mapped(ctx, kindWrite, "begin upload of", key, err)
@@ -106,6 +107,7 @@ func (b *Bucket) Uploads(ctx context.Context, prefix string) ([]store.Upload, er
 
 // uploads lists all pages of what the server has under prefix.
 func (b *Bucket) uploads(ctx context.Context, prefix string) ([]store.Upload, error) {
+	ctx = listening(ctx)
 	var out []store.Upload
 	keyMarker, idMarker := "", ""
 	for {
@@ -128,6 +130,7 @@ func (b *Bucket) uploads(ctx context.Context, prefix string) ([]store.Upload, er
 
 // AbortUpload implements store.Bucket.
 func (b *Bucket) AbortUpload(ctx context.Context, u store.Upload) error {
+	ctx = listening(ctx)
 	err := mapped(ctx, kindDelete, "abort upload of", u.Key, b.core.AbortMultipartUpload(ctx, b.name, u.Key, u.ID))
 	if err == nil || errors.Is(err, store.ErrNotExist) {
 		b.begun.end(u.Key, u.ID)
