@@ -2,6 +2,7 @@ package changelog_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"statebench.dev/bench/backend/checkpoint"
 	"statebench.dev/bench/backend/heap"
 	"statebench.dev/bench/backend/lsm"
+	"statebench.dev/bench/backend/store"
 	"statebench.dev/bench/internal/keygroup"
 )
 
@@ -327,4 +329,27 @@ func TestB26CutLogHandles(t *testing.T) {
 		whole.holds("whole")
 		r.end(whole)
 	})
+}
+
+// TestB19BackendAloneRefusesALog: a backend without a changelog is given a checkpoint with one. It says so before it reads anything,
+// and what reads it.
+func TestB19BackendAloneRefusesALog(t *testing.T) {
+	for name, alone := range map[string]backend.Factory{heap.Name: heap.New(heap.Options{}), lsm.Name: lsm.New(lsm.Options{Folder: t.TempDir()})} {
+		simulate(t, func(r *rig) {
+			r.start(changelog.New(changelog.Options{Nested: alone, NestedName: name, Materialize: interval}))
+			s := r.open(0, 1)
+			s.fill("one")
+			s.sleep(interval)
+			s.fill("two")
+			h := s.checkpoint(5).Handle
+			want(len(h.Base) > 0 && len(h.Delta) > 0, "the handle is %+v", h)
+			r.end(s)
+			r.inj.Add(store.Rule{Name: "reads", Ops: []string{"get"}, Status: 500})
+			r.start(alone)
+			_, err := r.b.Open(r.worker.Ctx, backend.OpenOptions{Operator: "count", Subtask: "count-0", Range: h.Range, Handles: []backend.StateHandle{h}})
+			want(errors.Is(err, backend.ErrForeign) && strings.Contains(err.Error(), "checkpoint 5 has changelog parts; it needs the changelog backend"), "error %v", err)
+			want(r.inj.Hits("reads") == 0, "%s has read %d objects", name, r.inj.Hits("reads"))
+			r.end()
+		})
+	}
 }

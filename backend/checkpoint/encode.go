@@ -78,7 +78,7 @@ func Decode(b []byte) (*Metadata, error) {
 	case 2:
 		return decodeBinary(payload)
 	}
-	return nil, fmt.Errorf("metadata of version %d, newest known is %d: %w", version, Version, ErrVersion)
+	return nil, fmt.Errorf("metadata of version %d, newest known is %d: %w; a newer program reads it", version, Version, ErrVersion)
 }
 
 // object is a whole object as references name it.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -177,5 +178,19 @@ func BenchmarkDecodeVersion1(b *testing.B) {
 		if _, err := Decode(enc); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// TestB19UnknownVersionIsRefusedByName (docs/known-faults.md): the error says which version was found, which one is known, and what to do.
+func TestB19UnknownVersionIsRefusedByName(t *testing.T) {
+	b := store.NewMem()
+	key := MetadataKey(7, 1)
+	if err := b.Put(t.Context(), key, seal(make([]byte, headerSize), Version+1), store.PutOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Read(t.Context(), b, key)
+	want := fmt.Sprintf("metadata of version %d, newest known is %d", Version+1, Version)
+	if !errors.Is(err, ErrVersion) || errors.Is(err, store.ErrCorrupt) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "a newer program") {
+		t.Errorf("error %v", err)
 	}
 }

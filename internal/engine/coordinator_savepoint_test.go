@@ -261,9 +261,9 @@ func TestErrorAtEachStageOfASavepoint(t *testing.T) {
 	}
 }
 
-// TestSecondRestoreBeforeTheFirstMaterialization: after a start the first checkpoints have a base that no materialization made. A
+// TestB08SecondRestoreBeforeTheFirstMaterialization: after a start the first checkpoints have a base that no materialization made. A
 // crash before the first one completes goes back to where the job started, one after it to that checkpoint.
-func TestSecondRestoreBeforeTheFirstMaterialization(t *testing.T) {
+func TestB08SecondRestoreBeforeTheFirstMaterialization(t *testing.T) {
 	all := backends()
 	for _, c := range []struct{ from, form string }{
 		{"heap", backend.Native}, {"heap", backend.Canonical}, {"heap", ""}, {"lsm", backend.Native}, {"lsm", backend.Canonical}, {"lsm", ""},
