@@ -209,9 +209,9 @@ func (s *shared) needed(of ...int) (n int64) {
 	return n
 }
 
-// TestSharedObjectIsReadOnce: four subtasks of one worker need parts of the same objects, small and large, and each object is one
+// TestB12SharedObjectIsReadOnce: four subtasks of one worker need parts of the same objects, small and large, and each object is one
 // request; what the subtasks report as read is what was.
-func TestSharedObjectIsReadOnce(t *testing.T) {
+func TestB12SharedObjectIsReadOnce(t *testing.T) {
 	for _, size := range []int{20, 2000} {
 		withShared(t, 400, size, func(s *shared) {
 			here := []int{0, 1, 2, 3}
@@ -324,8 +324,9 @@ func (s *shared) damage(key string) {
 	s.ok(s.bucket.Put(s.ctx, key, body, store.PutOptions{}))
 }
 
-// TestReaderGivesUpEarly: a reader that fails takes nothing from the others, and what it never came to is not kept for it.
-func TestReaderGivesUpEarly(t *testing.T) {
+// TestB12ReaderGivesUpEarly: a reader that fails takes nothing from the others, nor does one that reads, and lets go, twice; what the first
+// never came to is not kept for it.
+func TestB12ReaderGivesUpEarly(t *testing.T) {
 	withShared(t, 400, 200, func(s *shared) {
 		s.attempt++
 		k := backendtest.NewWorker(s.ctx, s.w, s.bucket, "worker-0", s.attempt)
@@ -339,6 +340,9 @@ func TestReaderGivesUpEarly(t *testing.T) {
 		if _, err := log.Read(k.Ctx, s.handles[0].Delta, s.handles[0].Range, bad); !errors.Is(err, stop) {
 			t.Errorf("error is %v", err)
 		}
+		again := &restored{collect: collect{got: map[string]string{}}}
+		again.stats, again.err = log.Read(k.Ctx, s.handles[0].Delta, s.handles[0].Range, &again.collect)
+		s.exact(4, []int{0}, []*restored{again})
 		good := &restored{collect: collect{got: map[string]string{}}}
 		good.stats, good.err = log.Read(k.Ctx, s.handles[1].Delta, s.handles[1].Range, &good.collect)
 		s.exact(4, []int{1}, []*restored{good})
