@@ -35,8 +35,8 @@ type inspection struct {
 	stdout          io.Writer
 }
 
-func newInspect(stdout io.Writer) *cobra.Command {
-	s := &inspection{stdout: stdout}
+func newInspect(stdout, stderr io.Writer) *cobra.Command {
+	s := &inspection{stdout: stdout, stored: stored{stderr: stderr}}
 	cmd := &cobra.Command{
 		Use:   "inspect <store> [checkpoint]",
 		Short: "Show the checkpoints and savepoints in a store, and the state in them",

@@ -28,11 +28,11 @@ type scrubbing struct {
 	json, shallow, restore, repair, yes bool
 	grace, quiet                        time.Duration
 	graceSet, quietSet                  bool
-	stdout, stderr                      io.Writer
+	stdout                              io.Writer
 }
 
 func newScrub(stdout, stderr io.Writer) *cobra.Command {
-	s := &scrubbing{stdout: stdout, stderr: stderr}
+	s := &scrubbing{stdout: stdout, stored: stored{stderr: stderr}}
 	cmd := &cobra.Command{
 		Use:   "scrub <store>",
 		Short: "Audit what runs left in a store: dangling, damaged and orphaned objects",

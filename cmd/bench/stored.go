@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,6 +27,7 @@ type stored struct {
 	spec   string
 	prefix string
 	log    string
+	stderr io.Writer // for what the store does not show
 }
 
 func (s *stored) add(cmd *cobra.Command) {
@@ -69,9 +71,12 @@ func (s *stored) with(ctx context.Context, f func(ctx context.Context, w world.W
 		inner, cancel := w.WithCancel(inner)
 		defer cancel(nil)
 		defer context.AfterFunc(ctx, func() { cancel(ctx.Err()) })()
-		raw, _, err := deps().Provision(inner, w, s.spec)
+		raw, about, err := deps().Provision(inner, w, s.spec)
 		if err != nil {
 			return &exitError{exitEnvironment, err}
+		}
+		if about.Warning != "" {
+			fmt.Fprintln(s.stderr, "warning:", about.Warning)
 		}
 		b := store.WithRetry(raw, store.DefaultRetryPolicy(), w)
 		runs, err := s.runs(inner, b)

@@ -154,6 +154,9 @@ func (v *Invocation) one(deps Deps, dir results.Dir, m *results.Manifest, i int)
 	m.ObjectsAt = strings.TrimPrefix(m.ObjectsAt+", "+out.Objects, ", ")
 	m.ObjectsAt = strings.TrimSuffix(m.ObjectsAt, ", ") // a run that kept nothing
 	m.StoreAbout = out.StoreAbout
+	if w := out.StoreWarning; w != "" && !slices.Contains(m.Warnings, w) {
+		m.Warnings = append(m.Warnings, w)
+	}
 	if out.Err != nil {
 		entry.Error = brief(out.Err)
 	}

@@ -84,6 +84,8 @@ type Outcome struct {
 	Objects string
 	// StoreAbout names what the store's server was made from, where that can vary.
 	StoreAbout string
+	// StoreWarning says what of the store no listing shows; empty: nothing that is known.
+	StoreWarning string
 	// Events is the number of events, Records that of source records, Choices that of scheduling choices (simulated world).
 	Events, Records, Choices int64
 }
@@ -159,7 +161,7 @@ func Run(deps Deps, p plan.Plan, dir results.RunDir, o Options) (Outcome, error)
 		out.Records = r.engine.Progress().Emitted()
 	}
 	if r.store != nil {
-		out.StoreAbout = r.store.desc.About
+		out.StoreAbout, out.StoreWarning = r.store.desc.About, r.store.desc.Warning
 	}
 	if r.store != nil && o.KeepObjects {
 		out.Objects = r.store.location

@@ -71,6 +71,8 @@ type Description struct {
 	Usage func() (embedded.Usage, error) `json:"-"`
 	// About names what a server was made from, where that can vary: version, checksum, digest.
 	About string `json:"about,omitempty"`
+	// Warning says what of the store no listing shows; empty: nothing that is known.
+	Warning string `json:"warning,omitempty"`
 	// Server is what faults of the server act on; nil where there is none.
 	Server target.StoreServer `json:"-"`
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/url"
 	"os"
 	"strings"
@@ -87,11 +88,18 @@ func openS3(ctx context.Context, spec string, o Options) (store.Bucket, Descript
 	}
 	s := s3store.Options{Endpoint: a.endpoint, Bucket: a.bucket, Prefix: a.prefix, Secure: a.secure, Region: a.region,
 		AccessKey: env(envAccess), SecretKey: env(envSecret), SessionToken: env(envToken)}
-	b, err := openClient(ctx, s)
+	if s.Transport, err = transport(s); err != nil {
+		return nil, Description{}, err
+	}
+	b, err := s3store.Open(ctx, s)
 	if err != nil {
 		return nil, Description{}, err
 	}
-	return b, Description{Kind: KindS3, Location: spec}, nil
+	d := Description{Kind: KindS3, Location: spec}
+	if keeps, err := s3store.KeepsVersions(ctx, s); err == nil && keeps { // a server that does not say most likely has none
+		d.Warning = fmt.Sprintf("bucket %s keeps versions: what is deleted stays as hidden objects, which no figure here counts and nothing here removes", a.bucket)
+	}
+	return b, d, nil
 }
 
 // openMinIO starts a server for this run alone.
@@ -113,8 +121,16 @@ func openMinIO(ctx context.Context, o Options) (store.Bucket, Description, error
 	return served{Bucket: b, end: server.Close}, d, nil
 }
 
-// openClient opens a bucket over the network. An endpoint on this machine is reached without a proxy of the environment.
-func openClient(ctx context.Context, o s3store.Options) (store.Bucket, error) {
+// openClient opens a bucket over the network.
+func openClient(ctx context.Context, o s3store.Options) (_ store.Bucket, err error) {
+	if o.Transport, err = transport(o); err != nil {
+		return nil, err
+	}
+	return s3store.Open(ctx, o)
+}
+
+// transport makes requests to an endpoint; one on this machine is reached without a proxy of the environment.
+func transport(o s3store.Options) (http.RoundTripper, error) {
 	t, err := s3store.Transport(o.Secure, s3store.DefaultHeaderTimeout)
 	if err != nil {
 		return nil, err
@@ -124,8 +140,7 @@ func openClient(ctx context.Context, o s3store.Options) (store.Bucket, error) {
 			t.Proxy = nil
 		}
 	}
-	o.Transport = t
-	return s3store.Open(ctx, o)
+	return t, nil
 }
 
 // MakeBucket makes the one bucket of a server that a command keeps up.

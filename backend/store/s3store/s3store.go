@@ -86,28 +86,12 @@ func Transport(secure bool, header time.Duration) (*http.Transport, error) {
 
 // Open returns the bucket that o describes. Apart from CreateBucket it makes no request.
 func Open(ctx context.Context, o Options) (store.Bucket, error) {
-	if o.Transport == nil {
-		t, err := Transport(o.Secure, DefaultHeaderTimeout)
-		if err != nil {
-			return nil, err
-		}
-		o.Transport = t
-	}
-	if o.Region == "" {
-		o.Region = "us-east-1"
-	}
 	if o.PartSize == 0 {
 		o.PartSize = DefaultPartSize
 	}
-	var creds *credentials.Credentials
-	if o.AccessKey != "" || o.SecretKey != "" {
-		creds = credentials.NewStaticV4(o.AccessKey, o.SecretKey, o.SessionToken)
-	}
-	client, err := minio.New(o.Endpoint, &minio.Options{
-		Creds: creds, Secure: o.Secure, Region: o.Region, Transport: listener{o.Transport}, MaxRetries: 1,
-	})
+	client, err := o.client()
 	if err != nil {
-		return nil, fmt.Errorf("s3 client for %q: %w", o.Endpoint, err)
+		return nil, err
 	}
 	b := &Bucket{
 		core: minio.Core{Client: client}, name: o.Bucket, transport: o.Transport,
@@ -119,6 +103,42 @@ func Open(ctx context.Context, o Options) (store.Bucket, error) {
 		}
 	}
 	return store.WithPrefix(b, o.Prefix), nil
+}
+
+// client makes the client of o, and completes o with what it was made with.
+func (o *Options) client() (*minio.Client, error) {
+	if o.Transport == nil {
+		t, err := Transport(o.Secure, DefaultHeaderTimeout)
+		if err != nil {
+			return nil, err
+		}
+		o.Transport = t
+	}
+	if o.Region == "" {
+		o.Region = "us-east-1"
+	}
+	var creds *credentials.Credentials
+	if o.AccessKey != "" || o.SecretKey != "" {
+		creds = credentials.NewStaticV4(o.AccessKey, o.SecretKey, o.SessionToken)
+	}
+	client, err := minio.New(o.Endpoint, &minio.Options{
+		Creds: creds, Secure: o.Secure, Region: o.Region, Transport: listener{o.Transport}, MaxRetries: 1,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("s3 client for %q: %w", o.Endpoint, err)
+	}
+	return client, nil
+}
+
+// KeepsVersions asks whether the bucket keeps what is deleted or overwritten as hidden versions, or did once and may still have some.
+// An error means that the server does not say: it may know no versions, or the credentials may not ask.
+func KeepsVersions(ctx context.Context, o Options) (bool, error) {
+	client, err := o.client()
+	if err != nil {
+		return false, err
+	}
+	v, err := client.GetBucketVersioning(listening(ctx), o.Bucket)
+	return v.Enabled() || v.Suspended(), mapped(ctx, kindRead, "ask for the versions of bucket", o.Bucket, err)
 }
 
 func (b *Bucket) create(ctx context.Context, region string) error {
