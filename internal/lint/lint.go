@@ -63,6 +63,7 @@ func Rules() []Rule {
 		{"marker", "what is not done belongs in the tracker, not in the code", markers},
 		{"word", "committed files name no machine and no registry", words},
 		{"link", "a reader who is sent somewhere must find something there", links},
+		{"shown", "a test that is said to show something must be there to show it", shown},
 		{"readme", "the first thing a reader tries must work", readme},
 	}
 }

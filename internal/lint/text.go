@@ -119,6 +119,32 @@ func links(p *pass) {
 	})
 }
 
+// A test, as a document names it and as a file declares it.
+var (
+	testName = regexp.MustCompile("`(Test[A-Z][A-Za-z0-9]*)[`/]") // read-only: a pattern
+	testFunc = regexp.MustCompile(`^func (Test\w+)\(`)            // read-only: a pattern
+)
+
+// shown wants each test that a document names to exist, under whatever build tag.
+func shown(p *pass) {
+	tests := map[string]bool{}
+	p.texts(func(file string, _ int, text string) {
+		if m := testFunc.FindStringSubmatch(text); m != nil && strings.HasSuffix(file, "_test.go") {
+			tests[m[1]] = true
+		}
+	})
+	p.texts(func(file string, line int, text string) {
+		if !strings.HasSuffix(file, ".md") || strings.Contains(file, "/testdata/") {
+			return
+		}
+		for _, m := range testName.FindAllStringSubmatch(text, -1) {
+			if !tests[m[1]] {
+				p.in(file, line, "there is no test %s", m[1])
+			}
+		}
+	})
+}
+
 // words forbids the texts of the table, in any text file.
 func words(p *pass) {
 	p.texts(func(file string, line int, text string) {
