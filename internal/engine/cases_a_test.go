@@ -7,7 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"statebench.dev/bench/backend/changelog"
 	"statebench.dev/bench/backend/checkpoint"
+	"statebench.dev/bench/backend/heap"
 	"statebench.dev/bench/backend/store"
 	"statebench.dev/bench/internal/graph"
 	"statebench.dev/bench/internal/history"
@@ -45,16 +47,8 @@ func (s *site) replaceLeader(ctx context.Context) {
 // retained is the newest checkpoint that the log retains.
 func (s *site) retained(ctx context.Context) *checkpoint.Completed {
 	s.t.Helper()
-	log, err := checkpoint.OpenLog(ctx, s.w, s.mem, "test")
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	all := log.State().Retained
-	done, err := checkpoint.Read(ctx, s.mem, all[len(all)-1].Metadata)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return done
+	all := s.allRetained(ctx)
+	return all[len(all)-1]
 }
 
 // stored lists the keys with a prefix.
@@ -368,4 +362,85 @@ func TestA19CleanUpBesideSlowUploads(t *testing.T) {
 			t.Errorf("%d deletes of nothing", n)
 		}
 	})
+}
+
+// TestA12SharedObjectsOutliveTheUnreadable: of three retained checkpoints that share objects the middle one does not read, or neither does
+// the newest. What is older is restored, and no object of any of them goes until it is dropped in its turn.
+func TestA12SharedObjectsOutliveTheUnreadable(t *testing.T) {
+	for _, bad := range [][]int{{1}, {1, 2}} {
+		simulateSeeds(t, 3, func(ctx context.Context, w world.World, t testing.TB) {
+			s := newSite(t, w, func(c *Config) {
+				c.Settings.Checkpoint.Retain = 3
+				c.Backend = changelog.New(changelog.Options{Nested: heap.New(heap.Options{}), NestedName: heap.Name, Materialize: 1500 * time.Millisecond})
+			})
+			s.submit(ctx)
+			var all []*checkpoint.Completed
+			s.until(ctx, "three checkpoints that share objects", func() bool {
+				if s.e.Status().LastCompleted < 5 {
+					return false
+				}
+				all = s.allRetained(ctx)
+				return len(all) == 3 && shared(all) > 0
+			})
+			for _, i := range bad {
+				s.damage(ctx, all[i].Object.Key)
+			}
+			if err := s.e.FailTask(ctx, "count-0", "planned"); err != nil {
+				t.Fatal(err)
+			}
+			s.until(ctx, "another attempt", func() bool { return len(s.kinds(history.AttemptRunning)) == 2 })
+			want := all[2].Metadata.ID
+			if len(bad) == 2 {
+				want = all[0].Metadata.ID
+			}
+			if got := s.kinds(history.AttemptRunning)[1].Checkpoint; got != want {
+				t.Errorf("restored checkpoint %d, want %d\n%s", got, want, s.tail(30))
+			}
+			for _, c := range all {
+				for _, o := range c.Metadata.Objects() {
+					if body, err := s.mem.Get(ctx, o.Key); err != nil || store.CRC32C(body) != o.CRC32C {
+						t.Errorf("%s of checkpoint %d: %v", o.Key, c.Metadata.ID, err)
+					}
+				}
+			}
+			if len(bad) == 1 {
+				s.finish(ctx)
+				return
+			}
+			// What the unreadable ones committed comes out again: to go back behind them is the lesser evil.
+			s.until(ctx, "later checkpoints", func() bool { return s.e.Status().LastCompleted >= all[2].Metadata.ID+4 })
+			s.stop(ctx)
+			s.checkStore(ctx)
+		})
+	}
+}
+
+// allRetained are the checkpoints that the log retains.
+func (s *site) allRetained(ctx context.Context) (all []*checkpoint.Completed) {
+	s.t.Helper()
+	log, err := checkpoint.OpenLog(ctx, s.w, s.mem, "test")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, r := range log.State().Retained {
+		done, err := checkpoint.Read(ctx, s.mem, r.Metadata)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		all = append(all, done)
+	}
+	return all
+}
+
+// shared counts the objects that all of the checkpoints name.
+func shared(all []*checkpoint.Completed) (n int) {
+	uses := map[string]int{}
+	for _, c := range all {
+		for _, o := range c.Metadata.Objects() {
+			if uses[o.Key]++; uses[o.Key] == len(all) {
+				n++
+			}
+		}
+	}
+	return n
 }
