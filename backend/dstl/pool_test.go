@@ -292,6 +292,10 @@ func TestB12DamagedSharedFetch(t *testing.T) {
 		all = s.restore(4, here...)
 		heal()
 		s.exact(4, here, all) // the bucket has no retries here: each reads its own part
+		heal = s.inj.Add(store.Rule{Ops: []string{"get"}, Cut: true, Request: 1})
+		all = s.restore(4, here...)
+		heal()
+		s.exact(4, here, all)
 		key := s.handles[0].Delta[1].Key
 		s.damage(key)
 		for i, r := range s.restore(4, here...) {

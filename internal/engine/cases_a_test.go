@@ -99,7 +99,11 @@ func TestA09LastOperatorOfAChainFailsItsSnapshot(t *testing.T) {
 				s.until(ctx, "another attempt", func() bool { return len(s.kinds(history.AttemptRunning)) == 2 })
 				at := s.e.Status().LastCompleted
 				s.until(ctx, "a later checkpoint", func() bool { return s.e.Status().LastCompleted > at })
-				s.finish(ctx) // nothing is left but what the retained checkpoints name
+				s.until(ctx, "the failed attempt's objects to go", func() bool { return s.unnamed(ctx, checkpoint.AttemptPrefixes(1)...) == 0 })
+				if s.e.Progress().Finished() {
+					t.Error("they went at the end only")
+				}
+				s.finish(ctx)
 				failed := s.kinds(history.AttemptFailed)
 				if during <= before || len(failed) != 1 || !strings.HasPrefix(failed[0].Actor, "third-") {
 					t.Errorf("%d objects before the failing snapshot, %d in it; failures %+v", before, during, failed)
@@ -257,6 +261,12 @@ func TestA15UploadsSlowerThanTheTimeoutLeaveNothing(t *testing.T) {
 					f()
 				}
 				s.until(ctx, "five more", func() bool { return len(s.kinds(history.CheckpointCompleted)) >= 5 })
+				if name == "heap" { // a log has objects that no checkpoint names yet
+					s.until(ctx, "what expired to go", func() bool { return s.unnamed(ctx, checkpoint.BasePrefix, checkpoint.MetadataPrefix) == 0 })
+				}
+				if s.e.Progress().Finished() {
+					t.Error("it went at the end only")
+				}
 				if _, err := s.e.StopJob(ctx, ""); err != nil {
 					t.Fatal(err)
 				}
@@ -430,6 +440,26 @@ func (s *site) allRetained(ctx context.Context) (all []*checkpoint.Completed) {
 		all = append(all, done)
 	}
 	return all
+}
+
+// unnamed counts the objects under some prefixes that no retained checkpoint names.
+func (s *site) unnamed(ctx context.Context, prefixes ...string) (n int) {
+	s.t.Helper()
+	named := map[string]bool{}
+	for _, c := range s.allRetained(ctx) {
+		named[c.Object.Key] = true
+		for _, o := range c.Metadata.Objects() {
+			named[o.Key] = true
+		}
+	}
+	for _, prefix := range prefixes {
+		for _, key := range s.stored(ctx, prefix) {
+			if !named[key] {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // shared counts the objects that all of the checkpoints name.
