@@ -90,16 +90,18 @@ func TestB05NestedBackendIsToldMaterializations(t *testing.T) {
 		}
 		want(third.Materialization == 3 && second.Materialization == 2, "materializations %d and %d", third.Materialization, second.Materialization)
 		r.end(s, other)
-		r.start(f)
-		both := r.open(0, 1, second, third)
-		h := both.checkpoint(19).Handle
-		want(h.Materialization == 3, "the restored parts are of %d", h.Materialization)
-		both.fill("both")
-		both.sleep(interval)
-		h = both.checkpoint(20).Handle
-		want(h.Materialization == 4, "the next one is %d", h.Materialization)
-		both.holds("both")
-		r.end(both)
+		for _, handles := range [][]backend.StateHandle{{second, third}, {third, second}} {
+			r.start(f)
+			both := r.open(0, 1, handles...)
+			h := both.checkpoint(19).Handle
+			want(h.Materialization == 3, "the restored parts are of %d", h.Materialization)
+			both.fill("both")
+			both.sleep(interval)
+			h = both.checkpoint(20).Handle
+			want(h.Materialization == 4, "the next one is %d", h.Materialization)
+			both.holds("both")
+			r.end(both)
+		}
 	})
 }
 
@@ -221,15 +223,18 @@ func TestB10ScaleInKeepsEveryPart(t *testing.T) {
 					handles = append(handles, s.checkpoint(1).Handle)
 				}
 				r.end(subs...)
-				r.start(f)
-				one := r.open(0, 1, handles...)
-				want(one.Gauges().Elements == 16, "%d elements of 16", one.Gauges().Elements)
-				for g := keygroup.ID(0); g < 16; g++ {
-					got, _, err := one.Get(backend.Addr{State: one.state, Group: g, Key: []byte("key")})
-					ok(err)
-					want(string(got) == fmt.Sprint("of ", keygroup.SubtaskOf(g, 4, 16)), "key group %d holds %q", g, got)
+				for id := uint64(2); id <= 3; id++ { // from the four, and then from what the one names of theirs
+					r.start(f)
+					one := r.open(0, 1, handles...)
+					want(one.Gauges().Elements == 16, "%d elements of 16", one.Gauges().Elements)
+					for g := keygroup.ID(0); g < 16; g++ {
+						got, _, err := one.Get(backend.Addr{State: one.state, Group: g, Key: []byte("key")})
+						ok(err)
+						want(string(got) == fmt.Sprint("of ", keygroup.SubtaskOf(g, 4, 16)), "key group %d holds %q", g, got)
+					}
+					handles = []backend.StateHandle{one.checkpoint(id).Handle}
+					r.end(one)
 				}
-				r.end(one)
 			})
 		})
 	}
