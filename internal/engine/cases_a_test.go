@@ -352,6 +352,9 @@ func TestA19CleanUpBesideSlowUploads(t *testing.T) {
 		s.running(ctx)
 		killed := false
 		for !s.e.Progress().Finished() {
+			if w.Now() > time.Minute {
+				t.Fatalf("no end of the input; status %+v\n%s", s.e.Status(), s.tail(20))
+			}
 			if err := s.e.CleanUp(ctx); err != nil {
 				t.Errorf("clean-up: %v", err)
 			}
