@@ -12,7 +12,6 @@ import (
 
 	"statebench.dev/bench/backend/store"
 	"statebench.dev/bench/backend/store/provision"
-	"statebench.dev/bench/internal/catalog"
 	"statebench.dev/bench/internal/plan"
 	"statebench.dev/bench/internal/results"
 	"statebench.dev/bench/internal/run"
@@ -63,13 +62,18 @@ func (b *watched) objects(t *testing.T) map[string][]byte {
 	return all
 }
 
+// provided makes runs take b.
+func provided(b store.Bucket) func(context.Context, world.World, string) (store.Bucket, provision.Description, error) {
+	return func(context.Context, world.World, string) (store.Bucket, provision.Description, error) {
+		return b, provision.Description{Kind: "mem"}, nil
+	}
+}
+
 // carryOutOn runs a plan on a bucket.
 func carryOutOn(t *testing.T, p plan.Plan, b store.Bucket, keep bool) run.Outcome {
 	t.Helper()
-	d := run.Deps{Workloads: catalog.Workloads(), Faults: catalog.Faults(), Backends: catalog.Backends(),
-		Provision: func(context.Context, world.World, string) (store.Bucket, provision.Description, error) {
-			return b, provision.Description{Kind: "mem"}, nil
-		}}
+	d := deps()
+	d.Provision = provided(b)
 	rd, err := results.Dir(t.TempDir()).CreateRun(run.Name(&p))
 	if err != nil {
 		t.Fatal(err)
