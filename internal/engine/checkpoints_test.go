@@ -130,8 +130,8 @@ func TestScheduleKeepsItsGrid(t *testing.T) {
 	})
 }
 
-// TestCompletedEventAddsUp: figures and positions of a completed checkpoint are those of its metadata and its acknowledgements.
-func TestCompletedEventAddsUp(t *testing.T) {
+// TestE02CompletedEventAddsUp: figures and positions of a completed checkpoint are those of its metadata and its acknowledgements.
+func TestE02CompletedEventAddsUp(t *testing.T) {
 	simulate(t, 1, func(ctx context.Context, w world.World) {
 		s := newSite(t, w, withChangelog)
 		s.submit(ctx)

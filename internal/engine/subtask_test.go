@@ -166,7 +166,7 @@ func (b gatedBackend) Open(ctx context.Context, o backend.OpenOptions) (backend.
 	return &gated{k, b.open}, err
 }
 
-func TestFullLogHoldsTheSubtaskUp(t *testing.T) {
+func TestE06FullLogHoldsTheSubtaskUp(t *testing.T) {
 	simulate(t, 1, func(ctx context.Context, w world.World) {
 		src := &numbers{parts: 1, keys: 10, total: math.MaxInt64, value: 10}
 		r := newRig(t, w, src, plainCounter, 1)
