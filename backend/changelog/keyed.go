@@ -23,6 +23,8 @@ type keyed struct {
 	subtask       string
 	operator      string
 	loop          backend.Loop
+	later         deferrer // the nested one, if it can remember changes; else nil
+	lookAt        int64    // deferred bytes at which to look whether they are to be logged
 
 	base           *base               // replaced as a whole
 	inherited      []backend.ObjectRef // never changed in place
@@ -80,6 +82,9 @@ func (k *keyed) Register(spec backend.StateSpec) (backend.StateID, error) {
 
 // Put implements backend.Keyed.
 func (k *keyed) Put(a backend.Addr, value []byte) error {
+	if k.later != nil {
+		return k.putLater(a, value)
+	}
 	if err := k.Keyed.Put(a, value); err != nil {
 		return err
 	}
@@ -88,6 +93,9 @@ func (k *keyed) Put(a backend.Addr, value []byte) error {
 
 // Delete implements backend.Keyed.
 func (k *keyed) Delete(a backend.Addr) error {
+	if k.later != nil {
+		return k.deleteLater(a)
+	}
 	if err := k.Keyed.Delete(a); err != nil {
 		return err
 	}
@@ -176,8 +184,9 @@ func (k *keyed) Aborted(ctx context.Context, id uint64) (err error) {
 // Gauges implements backend.Keyed.
 func (k *keyed) Gauges() backend.Gauges {
 	g := k.Keyed.Gauges()
-	g.UnsentBytes = k.log.Unsent()
-	g.LogBytes = k.inheritedBytes + k.log.Since(k.cut)
+	deferred := k.deferredBytes()
+	g.UnsentBytes = k.log.Unsent() + deferred
+	g.LogBytes = k.inheritedBytes + k.log.Since(k.cut) + deferred
 	g.Materialized = k.finished
 	return g
 }

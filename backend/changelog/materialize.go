@@ -118,7 +118,7 @@ func (k *keyed) cannot() string {
 		return "borrowed"
 	case k.base.id > k.confirmed:
 		return "unconfirmed"
-	case k.log.Next() <= k.cut && len(k.inherited) == 0:
+	case k.deferredBytes() == 0 && k.log.Next() <= k.cut && len(k.inherited) == 0:
 		return "unchanged"
 	}
 	return ""
@@ -145,6 +145,10 @@ func (k *keyed) prepared(err error) {
 
 // materialize takes the snapshot in the loop.
 func (k *keyed) materialize() {
+	if err := k.logDeferred(); err != nil {
+		k.loop.Fail(fmt.Errorf("log of %s: %w", k.subtask, err))
+		return
+	}
 	upTo := k.log.Next()
 	m := &materialization{id: max(k.base.id, k.lastID) + 1, upTo: upTo}
 	k.lastID = m.id

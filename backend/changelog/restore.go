@@ -37,6 +37,7 @@ func (b *Backend) restore(ctx context.Context, o backend.OpenOptions) (*keyed, e
 	if err != nil {
 		return nil, errors.Join(err, k.Close(ctx))
 	}
+	k.deferChanges()
 	return k, nil
 }
 

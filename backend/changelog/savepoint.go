@@ -24,6 +24,9 @@ func (k *keyed) Savepoint(ctx context.Context, o backend.SavepointOptions) (back
 // own begins a checkpoint while the base is a savepoint's, which no checkpoint may name: it takes a materialization along, as
 // its base, and has no log. The first one that completes while no other is under way leaves its base to those after it.
 func (k *keyed) own(ctx context.Context, id uint64) (backend.Snapshot, error) {
+	if err := k.logDeferred(); err != nil {
+		return nil, err
+	}
 	m := &materialization{id: max(k.base.id, k.lastID) + 1, upTo: k.log.Next()}
 	k.lastID = m.id
 	if _, err := k.log.Cut(m.upTo, id); err != nil {

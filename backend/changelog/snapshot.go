@@ -28,6 +28,11 @@ func (k *keyed) Snapshot(ctx context.Context, id uint64) (backend.Snapshot, erro
 	if k.borrowed {
 		return k.own(ctx, id)
 	}
+	if !k.b.env.Failpoints.Mutant(mutantBehind) {
+		if err := k.logDeferred(); err != nil {
+			return nil, err
+		}
+	}
 	to, err := k.log.Cut(k.cut, id)
 	if err != nil {
 		return nil, err

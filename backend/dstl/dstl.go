@@ -104,8 +104,8 @@ type WriterOptions struct {
 	Range keygroup.Range
 }
 
-// Writer is the log of one subtask. Append, Cut, Define, Truncate, Confirm, Reset, Blocked and Close are called by the
-// subtask's loop only; Persist may run beside the loop, several at a time.
+// Writer is the log of one subtask. Persist may run beside the subtask's loop, several at a time; what changes the log otherwise
+// is called by the loop only.
 type Writer interface {
 	// Name is unique among the writers of a run.
 	Name() string
@@ -114,6 +114,14 @@ type Writer interface {
 	// Append logs one change. For OpAppend a.Key is the key in front of the position pos; pos is ignored otherwise. Key and
 	// value are copied. It may start an upload of what is unsent but does not wait for it.
 	Append(op Op, a backend.Addr, pos uint64, value []byte) error
+	// Gather is Append, except that it starts no upload. Who has many changes to log that are kept elsewhere asks Room before
+	// and, if that is why, calls Early after them.
+	Gather(op Op, a backend.Addr, pos uint64, value []byte) error
+	// Room is how many bytes of changes, beyond further ones that are to be gathered, may come until an early upload is due or the
+	// writer blocks; 0 or less: it is so far. Without early uploads there is no end to it.
+	Room(further int64) int64
+	// Early starts an upload of what is unsent, unless that is little, early uploads are off, or the last one has just failed.
+	Early()
 	// Next ends the active change set, if it holds anything, and returns the next sequence number: what was appended before
 	// has a lower one, what is appended later has this one or a higher one.
 	Next() uint64

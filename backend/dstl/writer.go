@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync/atomic"
 
@@ -61,12 +62,11 @@ func (w *writer) Define(s State) {
 }
 
 func (w *writer) Append(op Op, a backend.Addr, pos uint64, value []byte) error {
-	if w.ended || !w.groups.Contains(a.Group) || len(a.Key)+len(value) > maxBlock {
-		return w.refuse(a, value)
+	if err := w.Gather(op, a, pos, value); err != nil {
+		return err
 	}
-	w.active.add(op, a, pos, value)
 	size, enough := w.active.size()+w.waiting.Load(), w.threshold()
-	if size >= enough || len(w.active.arena) > maxArena {
+	if size >= enough {
 		w.call()
 		w.flushEarly()
 	} else if call := w.l.calls.Load(); call != w.seen {
@@ -76,6 +76,51 @@ func (w *writer) Append(op Op, a backend.Addr, pos uint64, value []byte) error {
 		}
 	}
 	return nil
+}
+
+func (w *writer) Gather(op Op, a backend.Addr, pos uint64, value []byte) error {
+	if w.ended || !w.groups.Contains(a.Group) || len(a.Key)+len(value) > maxBlock {
+		return w.refuse(a, value)
+	}
+	w.active.add(op, a, pos, value)
+	if len(w.active.arena) > maxArena {
+		w.rollover()
+	}
+	return nil
+}
+
+// worth is the part of the usual early upload below which Early makes none.
+const worth = 4
+
+func (w *writer) Room(further int64) int64 {
+	if w.l.o.PreemptiveOff || w.ended {
+		return math.MaxInt64
+	}
+	own := w.active.size() + further
+	room := w.l.share.Load() - w.backlog() - own
+	if w.hold.Load() {
+		return room
+	}
+	size, enough := own+w.waiting.Load(), w.threshold()
+	if call := w.l.calls.Load(); call != w.seen {
+		if size >= enough/2 {
+			return 0
+		}
+		w.seen = call
+	}
+	return min(room, enough-size)
+}
+
+func (w *writer) Early() {
+	if w.active.size()+w.waiting.Load() < w.threshold()/worth {
+		return // what made the room small was others' or is on its way
+	}
+	if call := w.l.calls.Load(); call != w.seen {
+		w.seen = call
+	} else {
+		w.call()
+	}
+	w.flushEarly()
 }
 
 // call makes the other writers join an early upload, so that it becomes one object, if they have about as much.
@@ -122,9 +167,6 @@ func (w *writer) takeAim() {
 
 // flushEarly hands over all that is unsent, unless that is off or has just failed.
 func (w *writer) flushEarly() {
-	if len(w.active.arena) > maxArena {
-		w.rollover()
-	}
 	if w.l.o.PreemptiveOff || w.hold.Load() {
 		return
 	}

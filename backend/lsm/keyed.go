@@ -170,19 +170,27 @@ func (k *keyed) Get(a backend.Addr) ([]byte, bool, error) {
 
 // Put implements backend.Keyed.
 func (k *keyed) Put(a backend.Addr, value []byte) error {
+	_, err := k.change(a, value, false)
+	return err
+}
+
+// change puts an element, or deletes it if gone.
+func (k *keyed) change(a backend.Addr, value []byte, gone bool) (deferred bool, err error) {
 	k.owe(k.b.o.Costs.Write)
 	if !k.life.enter() {
-		return errClosed
+		return false, errClosed
 	}
 	defer k.life.leave()
 	spec, err := k.place(a.State, a.Group, a.Key)
-	if err != nil {
-		return err
+	switch {
+	case err != nil:
+		return false, err
+	case spec.Access == backend.Point:
+		return k.setRow(a.Group, value, gone)
+	case gone:
+		return false, k.remove(a.Group)
 	}
-	if spec.Access == backend.Point {
-		return k.setRow(a.Group, value, false)
-	}
-	return k.put(a.Group, value)
+	return false, k.put(a.Group, value)
 }
 
 // put stores value at k.key.
@@ -218,25 +226,19 @@ func (k *keyed) size() (n int, ok bool, err error) {
 
 // Delete implements backend.Keyed.
 func (k *keyed) Delete(a backend.Addr) error {
-	k.owe(k.b.o.Costs.Write)
-	if !k.life.enter() {
-		return errClosed
-	}
-	defer k.life.leave()
-	spec, err := k.place(a.State, a.Group, a.Key)
-	if err != nil {
-		return err
-	}
-	if spec.Access == backend.Point {
-		return k.setRow(a.Group, nil, true)
-	}
+	_, err := k.change(a, nil, true)
+	return err
+}
+
+// remove deletes what is at k.key.
+func (k *keyed) remove(g keygroup.ID) error {
 	if w := k.counts.sample(); w > 0 {
 		old, ok, err := k.size()
 		if err != nil {
 			return err
 		}
 		if ok {
-			k.counts.add(a.Group, -w, -w*int64(k.keySize()+old))
+			k.counts.add(g, -w, -w*int64(k.keySize()+old))
 		}
 	}
 	return k.write(len(k.key), func() error { return k.db.Delete(k.key, pebble.NoSync) })

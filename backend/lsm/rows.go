@@ -22,6 +22,10 @@ type rows struct {
 	dirty   []uint32 // numbers of the dirty rows
 	unsaved int64    // bytes of the dirty rows
 	last    int      // row that was looked up last
+
+	deferring bool     // changes are remembered for Changed
+	changed   []uint32 // numbers of the rows that it will hand out
+	waiting   int64    // their size
 }
 
 // row is an element, or the knowledge that there is none.
@@ -41,6 +45,7 @@ const (
 	rowTouched                      // used since the last rebuild
 	rowUnknown                      // the tree knows, the table does not
 	rowFrozen                       // a spill reads its bytes
+	rowChanged                      // Changed will hand it out
 )
 
 const (
@@ -105,15 +110,20 @@ func (t *rows) put(key, value []byte, gone, dirty bool) *row {
 	if n < 0 {
 		n = t.add(h, key, value)
 	} else {
-		t.replace(&t.entries[n], key, value)
+		r := &t.entries[n]
+		if r.flags&rowChanged != 0 {
+			t.waiting += int64(len(value)) - int64(r.valLen)
+		}
+		t.replace(r, key, value)
 	}
 	r := &t.entries[n]
-	r.flags = r.flags&rowDirty | rowTouched
+	r.flags = r.flags&(rowDirty|rowChanged) | rowTouched
 	if gone {
 		r.flags |= rowGone
 	}
 	if dirty {
 		t.soil(uint32(n))
+		t.note(uint32(n))
 	}
 	return r
 }
@@ -182,12 +192,13 @@ func (t *rows) room(n int) (chunk, off uint32) {
 // forget says that the tree alone knows the element key from now on.
 func (t *rows) forget(key []byte) {
 	if n, _ := t.lookup(key); n >= 0 {
-		t.entries[n].flags = t.entries[n].flags&rowDirty | rowUnknown
+		t.entries[n].flags = t.entries[n].flags&(rowDirty|rowChanged) | rowUnknown
 	}
 }
 
 // rebuild makes room: the rows stay that were used since the last time, if they take no more than half of the limit; all do
-// if dead bytes are what filled the table. No row may be dirty or frozen. Chunks are not used again: what was read from them is lent.
+// if dead bytes are what filled the table. No row may be dirty, frozen or wait for Changed. Chunks are not used again: what was
+// read from them is lent.
 func (t *rows) rebuild() {
 	keep := rowTouched
 	if t.dead > t.limit/2 {

@@ -42,7 +42,9 @@ func (k *keyed) getRow() ([]byte, bool, error) {
 		if err := k.keepRows(); err != nil {
 			return nil, false, err
 		}
-		k.rows.put(k.key, nil, true, false)
+		if !k.rows.full() {
+			k.rows.put(k.key, nil, true, false)
+		}
 		return nil, false, nil
 	}
 	if err != nil {
@@ -54,28 +56,34 @@ func (k *keyed) getRow() ([]byte, bool, error) {
 	if err := k.keepRows(); err != nil {
 		return nil, false, errors.Join(err, closer.Close())
 	}
+	if k.rows.full() { // what is read only must not add to that
+		return k.lent.keep(value), true, closer.Close()
+	}
 	value = k.rows.value(k.rows.put(k.key, value, false, false))
 	return value, true, closer.Close()
 }
 
-// setRow writes the point element at k.key, or deletes it if gone.
-func (k *keyed) setRow(g keygroup.ID, value []byte, gone bool) error {
+// setRow writes the point element at k.key, or deletes it if gone; deferred tells whether Changed will hand it out.
+func (k *keyed) setRow(g keygroup.ID, value []byte, gone bool) (deferred bool, err error) {
 	if err := k.countRow(g, value, gone); err != nil {
-		return err
+		return false, err
 	}
 	if len(k.key)+len(value) > rowMost {
 		if err := k.settle(k.ctx); err != nil {
-			return err
+			return false, err
 		}
 		k.rows.forget(k.key)
-		return k.write(len(k.key)+len(value), func() error { return k.db.Set(k.key, value, pebble.NoSync) })
+		return false, k.write(len(k.key)+len(value), func() error { return k.db.Set(k.key, value, pebble.NoSync) })
 	}
 	k.lent.reset()
+	if err := k.keepRows(); err != nil { // before it, since what is deferred keeps all rows
+		return false, err
+	}
 	k.rows.put(k.key, value, gone, true)
 	if k.rows.unsaved > k.dirtyLimit() && (k.ahead == nil || k.ahead.done.Opened()) {
-		return k.flush(k.ctx)
+		return k.rows.deferring, k.flush(k.ctx)
 	}
-	return k.keepRows()
+	return k.rows.deferring, nil
 }
 
 // countRow counts a write of the point element at k.key: exactly if the row of before is known, else by sampling.
@@ -100,9 +108,10 @@ func (k *keyed) countRow(g keygroup.ID, value []byte, gone bool) error {
 	return nil
 }
 
-// keepRows keeps the rows within their limit. It waits for no spill: as long as one runs, there may be more.
+// keepRows keeps the rows within their limit. It waits for no spill, and not until Changed has handed out what it will: as long
+// there may be more, by what is written.
 func (k *keyed) keepRows() error {
-	if !k.rows.full() || k.ahead != nil && !k.ahead.done.Opened() {
+	if !k.rows.full() || len(k.rows.changed) > 0 || k.ahead != nil && !k.ahead.done.Opened() {
 		return nil
 	}
 	if err := k.flush(k.ctx); err != nil {

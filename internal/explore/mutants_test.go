@@ -50,6 +50,10 @@ func mutants() []mutant {
 			// the last materialization lies before the last checkpoints: they share the base and the older log
 			p.Backend.Changelog.Materialize = seconds(600)
 		}},
+		{"log-behind-cut", []string{"S5"}, func(p *plan.Plan) {
+			p.Backend.Name = "lsm"
+			p.Faults = []plan.Fault{{ID: "fault-1", Kind: "task-error", Phase: "chaos", Where: "subtask/any", At: after(4)}}
+		}},
 		{"drop-broadcast", []string{"S1", "S2"}, joins},
 		{"first-watermark", []string{"S2"}, joins},
 		{"replay-twice", []string{"O2", "S2"}, func(p *plan.Plan) {

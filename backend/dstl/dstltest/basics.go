@@ -140,6 +140,66 @@ func preemptive(h *harness) {
 	h.ok(w.Close())
 }
 
+// gathered: changes that are gathered start no upload however many they are, Room tells when one is due, and Early starts it.
+func gathered(h *harness) {
+	h.open(dstl.Options{Preemptive: 2000})
+	w, other := h.writer("count-0"), h.writer("count-1")
+	room := w.Room(0)
+	h.want(room == 2000 && w.Room(500) == 1500, "%d and %d bytes of room", room, w.Room(500))
+	w.Early()
+	for i := range 40 {
+		a := backend.Addr{Group: groups.From, Key: fmt.Append(nil, "key", i)}
+		w.gather(dstl.OpPut, a, make([]byte, 100))
+		other.gather(dstl.OpPut, a, make([]byte, 30))
+	}
+	h.settle()
+	h.want(len(h.keys()) == 0, "%d objects without being asked for", len(h.keys()))
+	h.want(w.Room(0) <= 0 && other.Room(0) > 0, "%d and %d bytes of room after all", w.Room(0), other.Room(0))
+	w.Early()
+	h.want(w.Room(0) == room, "%d bytes of room after an upload", w.Room(0))
+	h.want(other.Room(0) <= 0, "who has half of an upload does not join another writer's: %d bytes of room", other.Room(0))
+	h.settle()
+	h.want(len(h.keys()) == 1 && w.Unsent() == 0, "%d objects, %d bytes unsent", len(h.keys()), w.Unsent())
+	p := w.checkpoint(0, 1)
+	h.want(p.Preemptive == p.Bytes && p.Bytes > 0, "%d of %d bytes are pre-emptive", p.Preemptive, p.Bytes)
+	w.restores(p.Refs, 0, 1)
+	h.ok(w.Close())
+	h.is(w.Gather(dstl.OpPut, backend.Addr{Group: groups.From}, 0, nil), dstl.ErrClosed)
+	h.ok(other.Close())
+}
+
+// gatheredBlocks: Room ends before the writer blocks, whether uploads fail or are slow; without early ones it never does.
+func gatheredBlocks(h *harness) {
+	heal := h.breakPuts()
+	h.open(dstl.Options{InFlight: 8000, Preemptive: 8000})
+	w, other := h.writer("count-0"), h.writer("count-1")
+	a := backend.Addr{Group: groups.From, Key: []byte("key")}
+	fill := func() (n int) {
+		for ; w.Room(0) > 0; n++ {
+			a.Key = fmt.Append(nil, "key", w.pos)
+			w.gather(dstl.OpPut, a, make([]byte, 100))
+		}
+		return n
+	}
+	h.want(fill() > 10 && !w.Blocked(), "no room in a new writer, or blocked with %d bytes", w.Unsent())
+	w.Early()
+	h.settle() // the upload fails, and the next waits
+	h.want(w.Room(0) > 0 && fill() > 10, "no room while an upload waits, with %d bytes unsent", w.Unsent())
+	h.want(w.Blocked() && w.Unsent() < 4500, "blocked %v with %d bytes unsent", w.Blocked(), w.Unsent())
+	heal()
+	for w.Blocked() {
+		_, err := world.Wait(h.ctx, h.w, world.Never, w.Unblocked())
+		h.ok(err)
+	}
+	h.ok(w.Close())
+	h.ok(other.Close())
+	h.open(dstl.Options{InFlight: 8000, PreemptiveOff: true})
+	w = h.writer("count-2")
+	w.random(100)
+	h.want(w.Room(1<<40) > 1<<40, "without early uploads, %d bytes of room", w.Room(1<<40))
+	h.ok(w.Close())
+}
+
 // batchesWriters: what several writers persist for a checkpoint becomes one object, without waiting once all are in.
 func batchesWriters(h *harness) {
 	h.open(dstl.Options{BatchDelay: time.Hour})

@@ -41,6 +41,8 @@ func runOn(t *testing.T, newLog New, open dstl.StorageOpener) {
 		{"NarrowReadsLess", narrowReadsLess},
 		{"Coalesces", coalesces},
 		{"Preemptive", preemptive},
+		{"Gathered", gathered},
+		{"GatheredBlocks", gatheredBlocks},
 		{"BatchesWriters", batchesWriters},
 		{"BatchSizeEndsTheWait", batchSizeEndsTheWait},
 		{"FailedUploadIsNoPoison", failedUploadIsNoPoison},
@@ -228,6 +230,13 @@ func (w *logWriter) append(op dstl.Op, a backend.Addr, value []byte) {
 	w.state.apply(op, a, w.pos, value)
 }
 
+// gather is append by Gather.
+func (w *logWriter) gather(op dstl.Op, a backend.Addr, value []byte) {
+	w.pos++
+	w.h.ok(w.Gather(op, a, w.pos, value))
+	w.state.apply(op, a, w.pos, value)
+}
+
 // put sets a key to a value of some length.
 func (w *logWriter) put(key string, n int) {
 	a := backend.Addr{Group: groups.From + keygroup.ID(len(key)%groups.Len()), Key: []byte(key)}
@@ -244,6 +253,11 @@ func (w *logWriter) random(n int) {
 			value[i] = byte(r.IntN(256))
 		}
 		switch k := r.IntN(12); {
+		case k < 2:
+			w.gather(dstl.OpPut, a, value)
+			if w.Room(int64(r.IntN(100))) <= 0 {
+				w.Early()
+			}
 		case k < 6:
 			w.append(dstl.OpPut, a, value)
 		case k < 8:
