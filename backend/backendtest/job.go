@@ -28,14 +28,39 @@ type subtask struct {
 
 // open starts an attempt of that parallelism from handles; the test fails if that does.
 func (h *harness) open(p int, handles []backend.StateHandle) *job {
-	j, err := h.tryOpen(p, handles)
+	j, err := h.begin(p, handles)
 	h.ok(err)
 	return j
 }
 
-// tryOpen is open for attempts that may fail; those are closed. Half of the attempts narrow the handles first, as a
-// coordinator may, the others leave it to the backend.
+// tryOpen is open for attempts that may fail; those are closed. It waits until the restore is over, where a backend can be used
+// before that.
 func (h *harness) tryOpen(p int, handles []backend.StateHandle) (*job, error) {
+	j, err := h.begin(p, handles)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range j.subtasks {
+		l, ok := s.keyed.(interface {
+			Local(ctx context.Context) error
+		})
+		if !ok {
+			continue
+		}
+		if err = l.Local(s.worker.Ctx); err != nil {
+			break
+		}
+	}
+	if err != nil {
+		j.close()
+		return nil, err
+	}
+	return j, nil
+}
+
+// begin starts an attempt. One that cannot be opened is closed. Half of the attempts narrow the handles first, as a
+// coordinator may, the others leave it to the backend.
+func (h *harness) begin(p int, handles []backend.StateHandle) (*job, error) {
 	h.attempt++
 	j := &job{h: h}
 	for i := range min(2, p) {

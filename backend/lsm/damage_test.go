@@ -17,6 +17,22 @@ func TestDamagedReads(t *testing.T) {
 	backendtest.RunDamagedReads(t, func(testing.TB) backend.Factory { return New(Options{}) })
 }
 
+func TestDamagedReadsLazy(t *testing.T) {
+	backendtest.RunDamagedReads(t, func(testing.TB) backend.Factory { return New(lazily(Options{})) })
+}
+
+// TestEveryByteIsGuardedLazy: the same holds for what is read by ranges.
+func TestEveryByteIsGuardedLazy(t *testing.T) {
+	stride := 7
+	if testing.Short() {
+		stride = 61
+	}
+	for _, tail := range []int64{64, 512} {
+		o := Options{Lazy: true, farTail: tail}
+		backendtest.RunDamagedObjects(t, func(testing.TB) backend.Factory { return New(o) }, "", stride)
+	}
+}
+
 func TestDamagedReadsUnderChangelog(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the backend alone is tested")

@@ -39,7 +39,7 @@ func (k *keyed) openDB(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("open database of %s: %w", k.subtask, err)
 	}
-	k.db, k.tableOptions = db, o.MakeWriterOptions(0, db.TableFormat())
+	k.db, k.tableOptions = &tree{DB: db, k: k}, o.MakeWriterOptions(0, db.TableFormat())
 	k.pay(ctx, k.b.o.Costs.Open)
 	return db.SetCreatorID(1)
 }

@@ -33,8 +33,9 @@ type keyed struct {
 	life      life
 
 	dir     string
-	db      *pebble.DB
+	db      *tree
 	bucket  *attached // tables of earlier attempts
+	far     *lazy     // the restore that goes on beside the loop, nil for none
 	failure failure
 	pending int64 // bytes written and not known to be flushed; 0: nothing was written
 	flushes int   // since the last compaction, in the simulated world

@@ -42,6 +42,9 @@ type Options struct {
 	RowBytes int64
 	// FileBytes is the size that table files aim at, on all levels; 8 MiB.
 	FileBytes int64
+	// Lazy opens restored state on tables that are still in the store: what is read comes first, the rest in the background. Else
+	// all of it is downloaded first. It needs OpenOptions.Loop.
+	Lazy bool
 	// Uncompressed leaves tables as they are, which saves time where values do not compress.
 	Uncompressed bool
 	// Parallel is how many objects one subtask uploads or downloads at the same time; 4.
@@ -51,6 +54,8 @@ type Options struct {
 	CountEvery int
 	// Costs are what work costs in the simulated world; the zero value is DefaultCosts.
 	Costs Costs
+
+	farTail int64 // tests have small tables; 256 KiB
 }
 
 // CountExactly is the number of writes from Open on that are counted exactly.
@@ -71,6 +76,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Parallel <= 0 {
 		o.Parallel = 4
+	}
+	if o.farTail <= 0 {
+		o.farTail = farTail
 	}
 	if o.CountEvery <= 0 {
 		o.CountEvery = 32

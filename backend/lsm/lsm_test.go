@@ -13,6 +13,16 @@ func TestConformance(t *testing.T) {
 	backendtest.Run(t, func(t testing.TB) backend.Factory { return New(Options{Folder: t.TempDir(), CountEvery: 1}) })
 }
 
+// lazily are options of a restore that goes on beside the loop, for tables of some KiB.
+func lazily(o Options) Options {
+	o.Lazy, o.farTail = true, 512
+	return o
+}
+
+func TestConformanceLazy(t *testing.T) {
+	backendtest.Run(t, func(t testing.TB) backend.Factory { return New(lazily(Options{Folder: t.TempDir(), CountEvery: 1})) })
+}
+
 // Under the changelog the names and ids of snapshots are those of materializations, and appends are replayed by position.
 func TestConformanceUnderChangelog(t *testing.T) {
 	if testing.Short() {

@@ -22,9 +22,10 @@ const compactShare = 5
 // Prepare is work ahead of a snapshot that need not be as of one moment: it writes the rows that the tree does not know, and
 // merges the tree if much of it hides other parts. work runs beside the loop and done in it, always; afterwards there
 // is little for Snapshot to write, and little that a snapshot holds twice. It returns nil for both where the loop has written to
-// the tree itself: a table that is added must not be older than that, so the next such write waits for the end of work.
+// the tree itself: a table that is added must not be older than that, so the next such write waits for the end of work. It does
+// so too while the restore goes on, since merging would have to wait for it.
 func (k *keyed) Prepare() (work func(ctx context.Context) error, done func()) {
-	if k.ahead != nil || k.pending > 0 || len(k.rows.dirty) == 0 {
+	if k.ahead != nil || k.remote() || k.pending > 0 || len(k.rows.dirty) == 0 {
 		return nil, nil
 	}
 	a := &ahead{rows: k.rows.take(), done: world.NewLatch(k.b.e.World)}

@@ -35,6 +35,11 @@ func (k *keyed) begin(ctx context.Context, o backend.OpenOptions) error {
 		more, err = savepoint.Read(ctx, k.b.e, o.Handles, o.Range, loader{k})
 		r.bytes += more
 	}
+	if l := k.far; l != nil && err == nil {
+		l.began, l.opened = began, l.bytes.Load()
+		r.bytes += l.opened
+		k.b.e.Spawn("lsm "+k.subtask, func(ctx context.Context) error { return l.complete(ctx, o.Loop) })
+	}
 	if o.Restored != nil {
 		o.Restored.BaseTime, o.Restored.BaseBytes = w.Now()-began, r.bytes
 	}
@@ -74,7 +79,14 @@ func (r *restorer) run(ctx context.Context, o backend.OpenOptions) error {
 		}
 	}
 	objects := r.objects()
-	if err := r.download(ctx, objects); err != nil {
+	now := objects
+	if r.k.b.o.Lazy && o.Loop != nil {
+		var err error
+		if now, err = r.attachLater(ctx, objects); err != nil {
+			return err
+		}
+	}
+	if err := r.download(ctx, now); err != nil {
 		return err
 	}
 	return r.attach(ctx, objects)
@@ -206,8 +218,12 @@ func (r *restorer) attach(ctx context.Context, objects []object) error {
 			for len(layers) <= t.layer {
 				layers = append(layers, nil)
 			}
+			key := p.manifest.objects[t.source].key
+			if far := k.bucket.far[key]; far != nil {
+				far.within(b)
+			}
 			layers[t.layer] = append(layers[t.layer], pebble.ExternalFile{
-				Locator: locator, ObjName: p.manifest.objects[t.source].key, Size: uint64(max(1, t.size)),
+				Locator: locator, ObjName: key, Size: uint64(max(1, t.size)),
 				StartKey: b.from, EndKey: b.to, EndKeyIsInclusive: b.closed, HasPointKey: true,
 			})
 		}
@@ -216,7 +232,7 @@ func (r *restorer) attach(ctx context.Context, objects []object) error {
 		if len(files) == 0 {
 			continue
 		}
-		if _, err := k.db.IngestExternalFiles(ctx, files); err != nil {
+		if err := k.db.IngestExternalFiles(ctx, files); err != nil {
 			return fmt.Errorf("attach tables to %s: %w", k.subtask, err)
 		}
 		k.pay(ctx, k.b.o.Costs.Attach)

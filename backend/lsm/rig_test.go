@@ -30,6 +30,7 @@ type rig struct {
 	k       *keyed
 	state   backend.StateID
 	rng     *rand.Rand
+	loop    *backendtest.Loop
 }
 
 // inWorlds runs f in both worlds; nothing may be left of the backends in the end.
@@ -80,7 +81,8 @@ func (r *rig) open(handles ...backend.StateHandle) {
 }
 
 func (r *rig) subtask(name string, rng keygroup.Range, handles ...backend.StateHandle) *keyed {
-	k, err := r.b.Open(r.worker.Ctx, backend.OpenOptions{Operator: "count", Subtask: name, Range: rng, Handles: handles})
+	r.loop = backendtest.NewLoop(r.worker.Ctx, r.w)
+	k, err := r.b.Open(r.worker.Ctx, backend.OpenOptions{Operator: "count", Subtask: name, Range: rng, Handles: handles, Loop: r.loop})
 	ok(err)
 	return k.(*keyed)
 }

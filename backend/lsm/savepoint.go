@@ -26,6 +26,9 @@ func (k *keyed) Savepoint(ctx context.Context, o backend.SavepointOptions) (back
 	defer k.life.leave()
 	switch o.Form {
 	case backend.Native:
+		if err := k.local(ctx); err != nil { // files are linked
+			return nil, fmt.Errorf("savepoint %d of %s: %w", o.ID, k.subtask, err)
+		}
 		return k.fix(ctx, o.ID, &o)
 	case backend.Canonical:
 		c := &canonical{k: k, o: o, specs: k.States(), positions: slices.Clone(k.positions)}
@@ -61,6 +64,9 @@ func (c *canonical) Persist(ctx context.Context) (backend.Persisted, error) {
 		return backend.Persisted{}, errClosed
 	}
 	defer k.life.leave()
+	if err := k.local(ctx); err != nil {
+		return backend.Persisted{}, err
+	}
 	return savepoint.Write(ctx, k.b.e, c.o, k.b.o.FileBytes, savepoint.Source{
 		Operator: k.operator, Subtask: k.subtask, Range: k.rng, States: c.specs, Positions: c.positions,
 		Scan: func(g keygroup.ID, state int, f func(key, value []byte) bool) error { return c.scan(ctx, g, state, f) },

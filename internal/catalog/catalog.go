@@ -61,7 +61,7 @@ func Backends() registry.Table[run.BackendConstructor] {
 		}},
 		registry.Entry[run.BackendConstructor]{Name: "lsm", About: "working state in a log-structured merge tree on local disk, incremental snapshots", New: func(b plan.Backend, _ uint64) (backend.Factory, error) {
 			c := b.LSM
-			return around(b, lsm.New(lsm.Options{CacheBytes: c.Cache, MemtableBytes: c.Memtable, RowBytes: c.Rows, FileBytes: c.Files, Uncompressed: c.Compression == "none"}))
+			return around(b, lsm.New(lsm.Options{CacheBytes: c.Cache, MemtableBytes: c.Memtable, RowBytes: c.Rows, FileBytes: c.Files, Uncompressed: c.Compression == "none", Lazy: c.Restore == plan.RestoreLazy}))
 		}},
 	)
 }

@@ -74,6 +74,7 @@ const (
 	RestoreBegin    Kind = "restore-begin"    // per subtask; Checkpoint; Ranges: the key groups it will own
 	RestoreLoaded   Kind = "restore-loaded"   // per subtask; Dur: base; Bytes
 	RestoreReplayed Kind = "restore-replayed" // per subtask; Dur: replay; Bytes; Records: changes
+	RestoreLocal    Kind = "restore-local"    // per subtask that began on state in the store: all is on the worker; Dur: since it began to restore; Bytes: since restore-loaded
 	RestoreDone     Kind = "restore-done"     // per subtask; Digests per key group and state when the plan asks for them; Positions for sources
 	SourceStarted   Kind = "source-started"   // per source subtask; Attempt; Partition, From: the first position it will emit
 

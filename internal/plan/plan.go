@@ -140,7 +140,18 @@ type LSM struct {
 	Rows        int64  `json:"rows"`        // current values of a subtask that are kept in memory
 	Files       int64  `json:"files"`       // what table files aim at
 	Compression string `json:"compression"` // of tables: snappy or none
+	// Restore is download, which has all state on the worker before the job goes on, or lazy; "": download.
+	Restore string `json:"restore,omitempty"`
 }
+
+// Restores are the values of LSM.Restore.
+func Restores() []string { return []string{RestoreDownload, RestoreLazy} }
+
+// Values of LSM.Restore.
+const (
+	RestoreDownload = "download"
+	RestoreLazy     = "lazy"
+)
 
 // Compressions are the values of LSM.Compression.
 func Compressions() []string { return []string{"none", "snappy"} }

@@ -128,6 +128,10 @@ func (t *recoveryTable) follow(e *history.Event) {
 		}
 		r.row.DeltaBytes = add(r.row.DeltaBytes, e.Bytes)
 		r.row.Replayed = add(r.row.Replayed, e.Records)
+	case history.RestoreLocal:
+		if e.Attempt == r.attempt {
+			r.row.BaseBytes = add(r.row.BaseBytes, e.Bytes)
+		}
 	case history.OutputFirst:
 		if !r.output && e.Attempt == r.attempt {
 			r.output, r.t5 = true, e.At

@@ -12,7 +12,7 @@ const backendLSM = "lsm"
 
 // lsmDefaults are the sizes that the backend has where nothing is said.
 func lsmDefaults() plan.LSM {
-	return plan.LSM{Cache: 64 << 20, Memtable: 16 << 20, Rows: 64 << 20, Files: 8 << 20, Compression: "snappy"}
+	return plan.LSM{Cache: 64 << 20, Memtable: 16 << 20, Rows: 64 << 20, Files: 8 << 20, Compression: "snappy", Restore: plan.RestoreDownload}
 }
 
 func lsmKeys() []key {
@@ -22,6 +22,7 @@ func lsmKeys() []key {
 		{name: "rows", kind: "size", about: "current values of a subtask that are kept in memory in front of the tree"},
 		{name: "files", kind: "size", about: "what table files aim at"},
 		{name: "compression", kind: "word", words: plan.Compressions(), about: "of tables"},
+		{name: "restore", kind: "word", words: plan.Restores(), about: "whether all state is on the worker before the job goes on"},
 	}
 }
 
@@ -40,6 +41,7 @@ func (l *loader) lsm(o object, owner string, c *plan.LSM) {
 	read(b, "rows", &c.Rows, positiveBytes)
 	read(b, "files", &c.Files, positiveBytes)
 	read(b, "compression", &c.Compression, oneOf(plan.Compressions(), nil))
+	read(b, "restore", &c.Restore, oneOf(plan.Restores(), nil))
 }
 
 // armLSM reads an arm's block; other backends have none.
@@ -59,7 +61,7 @@ func lsmText(c plan.LSM) string {
 		return ""
 	}
 	size := func(n int64) registry.Bytes { return registry.Bytes(n) }
-	return fmt.Sprintf(", cache %s, memtable %s, rows %s, files %s, compression %s", size(c.Cache), size(c.Memtable), size(c.Rows), size(c.Files), c.Compression)
+	return fmt.Sprintf(", cache %s, memtable %s, rows %s, files %s, compression %s, restore %s", size(c.Cache), size(c.Memtable), size(c.Rows), size(c.Files), c.Compression, c.Restore)
 }
 
 // lsm writes the block of an arm that has one.
@@ -74,4 +76,5 @@ func (w *writer) lsm(c plan.LSM, set func(depth int, key, text, path string)) {
 	size("rows", c.Rows)
 	size("files", c.Files)
 	set(3, "compression", c.Compression, "lsm.compression")
+	set(3, "restore", c.Restore, "lsm.restore")
 }

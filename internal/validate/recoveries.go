@@ -31,7 +31,7 @@ func (r *recoveries) observe(e *history.Event) {
 		r.phase = e.Phase
 	case history.AttemptFailed, history.JobStarted:
 		r.list = append(r.list, recovered{failed: *e, phase: r.phase})
-	case history.AttemptStarted, history.RestoreBegin, history.RestoreLoaded, history.RestoreReplayed:
+	case history.AttemptStarted, history.RestoreBegin, history.RestoreLoaded, history.RestoreReplayed, history.RestoreLocal:
 		if len(r.list) > 0 {
 			r.list[len(r.list)-1].follow(e)
 		}
@@ -49,6 +49,10 @@ func (r *recovered) follow(e *history.Event) {
 		}
 	case history.RestoreLoaded:
 		r.base += e.Bytes
+	case history.RestoreLocal:
+		if r.started != nil && e.Attempt == r.started.Attempt {
+			r.base += e.Bytes
+		}
 	case history.RestoreReplayed:
 		r.delta += e.Bytes
 		r.changes += e.Records
