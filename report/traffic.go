@@ -29,7 +29,7 @@ type traffic struct {
 
 // trafficRow is a line of the table of requests.
 type trafficRow struct {
-	cause, op                                 string
+	cause, op                                            string
 	count, bytes, errors, injected, throttled, ambiguous int64
 }
 
