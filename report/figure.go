@@ -72,6 +72,10 @@ func (inv *Invocation) figure(name string) *figure {
 		return ecdfChart(inv)
 	case chartAge:
 		return ageChart(inv)
+	case chartParts:
+		return partsChart(inv)
+	case chartCurve:
+		return curveChart(inv)
 	default:
 		return recoveryChart(inv)
 	}

@@ -22,11 +22,13 @@ const (
 	chartRecovery = "recovery-split"
 	chartECDF     = "duration-ecdf"
 	chartAge      = "recovery-point-age"
+	chartParts    = "size-parts"
+	chartCurve    = "recovery-curve"
 )
 
 // Charts lists the charts that a scenario can name, in the order of the page.
 func Charts() []string {
-	return []string{chartDuration, chartECDF, chartSizes, chartAge, chartRecovery}
+	return []string{chartDuration, chartECDF, chartSizes, chartParts, chartAge, chartRecovery, chartCurve}
 }
 
 // Write renders everything but the terminal's text into the invocation's directory: plots/<chart>.svg and .png for each
