@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"statebench.dev/bench/backend"
@@ -20,7 +21,7 @@ import (
 type gated struct {
 	store.Bucket
 	gate   *world.Latch
-	ranges int64 // bytes that came by them
+	ranges atomic.Int64 // bytes that came by them
 }
 
 // shortRange is what the database itself reads at a time: it reads ahead of an index.
@@ -41,7 +42,7 @@ func (g *gated) GetRange(ctx context.Context, key string, off, n int64) ([]byte,
 			return nil, err
 		}
 	}
-	g.ranges += n
+	g.ranges.Add(n)
 	return g.Bucket.GetRange(ctx, key, off, n)
 }
 
@@ -89,8 +90,8 @@ func TestLazyRestore(t *testing.T) {
 		if got := []string{r.get(r.k, 7), r.get(r.k, 2222)}; !slices.Equal(got, values) {
 			t.Error("values read by ranges differ")
 		}
-		if g.ranges == 0 || g.ranges > p.Checkpointed/2 || r.k.far.done.Opened() {
-			t.Errorf("%d bytes of %d were read for two keys", g.ranges, p.Checkpointed)
+		if n := g.ranges.Load(); n == 0 || n > p.Checkpointed/2 || r.k.far.done.Opened() {
+			t.Errorf("%d bytes of %d were read for two keys", n, p.Checkpointed)
 		}
 		r.put(7, 10)
 		second := r.persist(2)
@@ -103,7 +104,7 @@ func TestLazyRestore(t *testing.T) {
 		g.gate.Open()
 		ok(r.k.Local(r.ctx))
 		all := r.k.far.bytes.Load()
-		if all < p.Checkpointed*9/10 || all > p.Checkpointed*11/10+g.ranges { // tables that wait at the gate come as a whole
+		if all < p.Checkpointed*9/10 || all > p.Checkpointed*11/10+g.ranges.Load() { // tables that wait at the gate come as a whole
 			t.Errorf("%d bytes were read of %d", all, p.Checkpointed)
 		}
 		if got := r.get(r.k, 2222); got != values[1] || len(r.get(r.k, 7)) != 10 {
