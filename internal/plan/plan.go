@@ -160,6 +160,8 @@ func Compressions() []string { return []string{"none", "snappy"} }
 type Changelog struct {
 	Enabled     bool     `json:"enabled"`
 	Materialize Duration `json:"materialize"` // interval between materializations of a subtask
+	// MaterializeOff turns materializations off: the log grows as long as the job keeps it.
+	MaterializeOff bool `json:"materializeOff,omitempty"`
 	// Growth is the size of the log, as a part of the state, beyond which a subtask materializes ahead of its time; 0: none.
 	Growth     float64  `json:"growth,omitzero"`
 	Preemptive int64    `json:"preemptive"` // bytes unsent above which a writer uploads ahead of the checkpoint

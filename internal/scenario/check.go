@@ -187,6 +187,7 @@ func differences(a, b plan.Backend) []string {
 		add(x.Enabled != y.Enabled, "changelog")
 		return out
 	}
+	add(x.MaterializeOff != y.MaterializeOff, "changelog.materialize.enabled")
 	add(x.Materialize != y.Materialize, "changelog.materialize.every")
 	add(x.Growth != y.Growth, "changelog.materialize.growth")
 	add(x.Preemptive != y.Preemptive, "changelog.preemptive")

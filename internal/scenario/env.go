@@ -257,6 +257,9 @@ func (l *loader) changelog(f field, owner string, c *plan.Changelog) {
 	}
 	if m, ok := o.find("materialize"); ok {
 		if m, ok := l.object(m.value, m.path, "changelog.materialize", "materialize"); ok {
+			on := !c.MaterializeOff
+			read(m, "enabled", &on, truth)
+			c.MaterializeOff = !on
 			read(m, "every", &c.Materialize, positiveDuration)
 			var growth registry.Share
 			if read(m, "growth", &growth, share) {

@@ -105,8 +105,12 @@ func explainArms(b *strings.Builder, s *Scenario) {
 	for _, a := range s.Arms {
 		text := a.Backend.Name + ", no changelog"
 		if c := a.Backend.Changelog; c.Enabled {
-			text = fmt.Sprintf("%s with changelog: materialized every %s, batches of %s or %s, sent early above %s", a.Backend.Name,
-				c.Materialize, c.BatchDelay, registry.Bytes(c.BatchSize), registry.Bytes(c.Preemptive))
+			every := "materialized every " + c.Materialize.String()
+			if c.MaterializeOff {
+				every = "never materialized"
+			}
+			text = fmt.Sprintf("%s with changelog: %s, batches of %s or %s, sent early above %s", a.Backend.Name,
+				every, c.BatchDelay, registry.Bytes(c.BatchSize), registry.Bytes(c.Preemptive))
 			if c.Storage != "" {
 				text += ", in storage " + c.Storage
 			}

@@ -177,6 +177,7 @@ func armKeys(path string) []key {
 		}
 	case "changelog.materialize":
 		return []key{
+			{name: "enabled", kind: "bool", about: "false: never, and the log grows"},
 			{name: "every", kind: "duration", about: "from one materialization of a subtask to the next"},
 			{name: "growth", kind: "share", about: "or when its log has grown beyond this part of its state; absent: never"},
 		}

@@ -194,6 +194,9 @@ func (w *writer) arms() {
 		w.line(2, "changelog:", "")
 		set(3, "enabled", strconv.FormatBool(c.Enabled), "changelog.enabled")
 		w.line(3, "materialize:", "")
+		if c.MaterializeOff {
+			set(4, "enabled", "false", "changelog.materialize.enabled")
+		}
 		set(4, "every", c.Materialize.String(), "changelog.materialize.every")
 		if c.Growth > 0 {
 			set(4, "growth", registry.Share(c.Growth).String(), "changelog.materialize.growth")
