@@ -191,6 +191,9 @@ type OpenOptions struct {
 	Index    int
 	Range    keygroup.Range
 	Handles  []StateHandle
+	// Borrowed says that the objects of the handles are somebody else's: no snapshot may name one, so that the first is
+	// self-contained. Savepoints may be restored so, and checkpoints with a log too.
+	Borrowed bool
 	Loop     Loop
 	// Names, when not nil, names the n-th object (from 0, in this attempt) that the backend puts for the subtask. It is set by a
 	// backend that nests this one and has failpoints of its own; nil means base/<attempt>/<subtask>/<n>. It may be called concurrently.

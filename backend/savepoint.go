@@ -18,23 +18,11 @@ const (
 // ErrForeign is wrapped by the error of an Open whose handles are in the form of another backend.
 var ErrForeign = errors.New("state of another backend")
 
-// SavepointPrefix begins the keys of all objects of savepoints. These are the user's: no snapshot but the savepoint itself
-// may name them, and nothing of the job deletes them once the savepoint has completed.
+// SavepointPrefix begins the keys of all objects of savepoints. These are the user's, unless a job claims them.
 const SavepointPrefix = "savepoint/"
 
-// UserOwned tells whether the object belongs to a savepoint.
-func UserOwned(key string) bool { return strings.HasPrefix(key, SavepointPrefix) }
-
-// Borrowed tells whether a handle names an object of a savepoint: state that was restored and must be copied before a
-// checkpoint can name it.
-func (h *StateHandle) Borrowed() bool {
-	for i := range h.Base {
-		if UserOwned(h.Base[i].Key) {
-			return true
-		}
-	}
-	return false
-}
+// OfSavepoint tells whether the object was put for a savepoint.
+func OfSavepoint(key string) bool { return strings.HasPrefix(key, SavepointPrefix) }
 
 // Savepointer is the ability of a Keyed to take savepoints. All backends of this module have it; a backend around another
 // one needs it of the inner one.

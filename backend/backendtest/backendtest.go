@@ -53,6 +53,7 @@ func tests() []test {
 		{"MissingObject", 16, missingObject},
 		{"CloseWhilePersisting", 16, closeWhilePersisting},
 		{"Savepoints", 16, savepoints},
+		{"Borrowed", 16, borrowed},
 		{"SavepointPositions", 16, savepointPositions},
 		{"DamagedSavepoint", 16, damagedSavepoint},
 	}
@@ -149,8 +150,10 @@ type harness struct {
 	max     int          // key groups: the max parallelism
 	rng     *rand.Rand
 	attempt uint64
-	id      uint64        // of the newest checkpoint
-	nap     time.Duration // how long random runs pause at most
+	// borrowed is what attempts are opened with
+	borrowed bool
+	id       uint64        // of the newest checkpoint
+	nap      time.Duration // how long random runs pause at most
 }
 
 // ok wants no error.

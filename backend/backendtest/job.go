@@ -16,6 +16,7 @@ type job struct {
 	workers  []*Worker
 	backends []backend.Backend
 	subtasks []*subtask
+	borrowed []backend.ObjectRef // no checkpoint may name one
 }
 
 // subtask is one Keyed and its loop.
@@ -31,6 +32,13 @@ func (h *harness) open(p int, handles []backend.StateHandle) *job {
 	j, err := h.begin(p, handles)
 	h.ok(err)
 	return j
+}
+
+// borrow is open with handles of which no checkpoint may name an object.
+func (h *harness) borrow(p int, handles []backend.StateHandle) *job {
+	h.borrowed = true
+	defer func() { h.borrowed = false }()
+	return h.open(p, handles)
 }
 
 // tryOpen is open for attempts that may fail; those are closed. It waits until the restore is over, where a backend can be used
@@ -63,6 +71,9 @@ func (h *harness) tryOpen(p int, handles []backend.StateHandle) (*job, error) {
 func (h *harness) begin(p int, handles []backend.StateHandle) (*job, error) {
 	h.attempt++
 	j := &job{h: h}
+	if h.borrowed {
+		j.borrowed = objectsOf(&checkpointed{handles: handles})
+	}
 	for i := range min(2, p) {
 		w := NewWorker(h.ctx, h.w, h.bucket, fmt.Sprintf("worker-%d", i), h.attempt)
 		if h.attempt%3 != 0 { // it is a hint, which may be missing
@@ -85,7 +96,7 @@ func (h *harness) begin(p int, handles []backend.StateHandle) (*job, error) {
 			given = narrowed(handles, r)
 		}
 		k, err := j.backends[w].Open(s.worker.Ctx, backend.OpenOptions{
-			Operator: operator, Subtask: fmt.Sprintf("%s-%d", operator, i), Index: i, Range: r, Handles: given,
+			Operator: operator, Subtask: fmt.Sprintf("%s-%d", operator, i), Index: i, Range: r, Handles: given, Borrowed: h.borrowed,
 			Loop: s.loop, Restored: &s.stats,
 		})
 		if err != nil {
@@ -233,7 +244,7 @@ func (j *job) finish(p *pending) (*checkpointed, error) {
 		c.handles = append(c.handles, h)
 		j.h.ok(s.keyed.Completed(s.worker.Ctx, p.id, p.id-1))
 	}
-	j.h.own(c)
+	j.h.apart(c, j.borrowed)
 	return c, nil
 }
 

@@ -3,6 +3,7 @@ package backendtest
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"statebench.dev/bench/backend"
 	"statebench.dev/bench/internal/keygroup"
@@ -74,11 +75,13 @@ func (b bound) change() {
 }
 
 // randomRun drives a job and its model through random changes, checkpoints that complete or do not, and restores with other
-// parallelism, one or two in a row, from savepoints too. The last checkpoint needs none of these.
+// parallelism, one or two in a row, from savepoints too, as the job's own or borrowed. The last checkpoint needs no savepoint that was not
+// the job's own.
 func randomRun(h *harness, steps int) {
 	last := &checkpointed{model: newModel()}
 	b := h.open(1+h.rng.IntN(5), nil).bind(last.model.clone())
 	var under []*pending // checkpoints under way, oldest first
+	claimed := false
 	for range steps {
 		switch n := h.rng.IntN(100); {
 		case n < 80:
@@ -120,7 +123,12 @@ func randomRun(h *harness, steps int) {
 			if h.rng.IntN(2) == 0 {
 				handles = h.dealt(1+h.rng.IntN(5), handles)
 			}
-			b = h.open(1+h.rng.IntN(5), handles).bind(last.model.clone())
+			if p := 1 + h.rng.IntN(5); h.rng.IntN(2) == 0 {
+				b = h.borrow(p, handles).bind(last.model.clone())
+			} else {
+				b = h.open(p, handles).bind(last.model.clone())
+				claimed = claimed || slices.ContainsFunc(objectsOf(last), func(r backend.ObjectRef) bool { return backend.OfSavepoint(r.Key) })
+			}
 			b.compare()
 		}
 	}
@@ -130,7 +138,9 @@ func randomRun(h *harness, steps int) {
 	b.compare()
 	c := b.j.checkpoint(b.m)
 	b.j.close()
-	h.only(false)
+	if !claimed {
+		h.only(false)
+	}
 	b = h.open(1+h.rng.IntN(5), c.handles).bind(c.model.clone())
 	b.compare()
 	b.j.close()

@@ -64,15 +64,88 @@ func (j *job) savepoint(m *model, form string) *checkpointed { return j.written(
 // own wants that a checkpoint names no object of a savepoint.
 func (h *harness) own(c *checkpointed) {
 	for _, ref := range objectsOf(c) {
-		h.want(!backend.UserOwned(ref.Key), "checkpoint %d names %s, which is a savepoint's", c.id, ref.Key)
+		h.want(!backend.OfSavepoint(ref.Key), "checkpoint %d names %s, which is a savepoint's", c.id, ref.Key)
 	}
+}
+
+// apart wants that a checkpoint names none of the borrowed objects.
+func (h *harness) apart(c *checkpointed, borrowed []backend.ObjectRef) {
+	keys := map[string]bool{}
+	for _, ref := range borrowed {
+		keys[ref.Key] = true
+	}
+	for _, ref := range objectsOf(c) {
+		h.want(!keys[ref.Key], "checkpoint %d names %s, which is borrowed", c.id, ref.Key)
+	}
+}
+
+// borrowed: what an attempt was opened with is somebody else's, a checkpoint with a log, or a savepoint. Checkpoints after it name
+// nothing of it, also where the first of them did not complete or the attempt is repeated. The same handles are opened as the job's own
+// too: then checkpoints may name them.
+func borrowed(h *harness) {
+	for _, form := range []string{"", backend.Canonical, backend.Native} {
+		b := h.open(2, nil).bind(newModel())
+		b.fill(400)
+		b.j.checkpoint(b.m)
+		b.fill(200)
+		var c *checkpointed
+		if form == "" {
+			c = b.j.checkpoint(b.m)
+		} else {
+			c = b.j.savepoint(b.m, form)
+		}
+		b.j.close()
+		for p := 1; p <= 3; p++ {
+			h.opened(c, p)
+		}
+		b = h.borrow(2, c.handles).bind(c.model.clone())
+		b.fill(100)
+		b.j.abort(b.j.begin(b.m))
+		b.fill(100)
+		b.j.close()
+		b = h.borrow(3, c.handles).bind(c.model.clone())
+		b.compare()
+		b.fill(100)
+		one := b.j.begin(b.m)
+		b.fill(50)
+		two := b.j.begin(b.m)
+		first, err := b.j.finish(one)
+		h.ok(err)
+		second, err := b.j.finish(two)
+		h.ok(err)
+		b.fill(50)
+		third := b.j.checkpoint(b.m)
+		b.j.close()
+		for _, ref := range objectsOf(c) {
+			h.ok(h.mem.Delete(h.ctx, []string{ref.Key})[0].Err)
+		}
+		for i, n := range []*checkpointed{first, second, third} {
+			b = h.open(i+1, n.handles).bind(n.model.clone())
+			b.compare()
+			b.j.close()
+		}
+	}
+}
+
+// opened tries c as the job's own, at parallelism p and then at others before anything was materialized.
+func (h *harness) opened(c *checkpointed, p int) {
+	for i := range 3 {
+		b := h.open(1+(p+i)%3, c.handles).bind(c.model.clone())
+		b.compare()
+		b.fill(60)
+		c = b.j.checkpoint(b.m)
+		b.j.close()
+	}
+	b := h.open(2, c.handles).bind(c.model.clone())
+	b.compare()
+	b.j.close()
 }
 
 // only deletes every object that is a savepoint's, or every one that is not.
 func (h *harness) only(savepoints bool) {
 	for a, err := range h.mem.List(h.ctx, "", "") {
 		h.ok(err)
-		if backend.UserOwned(a.Key) != savepoints {
+		if backend.OfSavepoint(a.Key) != savepoints {
 			h.ok(h.mem.Delete(h.ctx, []string{a.Key})[0].Err)
 		}
 	}
@@ -98,7 +171,7 @@ func savepoints(h *harness) {
 		b.j.close()
 		h.only(true)
 		for p := 1; p <= 4; p++ {
-			b := h.open(p, c.handles).bind(c.model.clone())
+			b := h.borrow(p, c.handles).bind(c.model.clone())
 			b.compare()
 			b.fill(100)
 			b.compare()
@@ -115,7 +188,7 @@ func savepoints(h *harness) {
 				r.j.close()
 			}
 		}
-		b = h.open(2, c.handles).bind(c.model.clone())
+		b = h.borrow(2, c.handles).bind(c.model.clone())
 		last := b.j.checkpoint(b.m)
 		b.j.close()
 		h.only(false)

@@ -31,7 +31,7 @@ type keyed struct {
 	inheritedBytes int64
 	cut            uint64 // the log begins here: all before is in base
 	records        []record
-	borrowed       bool   // the base is a savepoint's
+	borrowed       bool   // what was restored may not, or cannot, be part of a checkpoint
 	subsumedTo     uint64 // end of the newest checkpoint that is known to be no longer retained
 
 	// Materialization.

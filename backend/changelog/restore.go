@@ -19,6 +19,7 @@ func (b *Backend) restore(ctx context.Context, o backend.OpenOptions) (*keyed, e
 	k := &keyed{b: b, ctx: ctx, subtask: o.Subtask, operator: o.Operator, loop: o.Loop, base: &base{format: b.o.NestedName}}
 	handles := b.narrow(o)
 	bases := k.inherit(handles)
+	k.borrowed = k.borrowed || o.Borrowed && len(k.base.refs)+len(k.inherited) > 0
 	k.confirmed = k.base.id
 
 	stats := o.Restored
@@ -82,7 +83,7 @@ func (k *keyed) inherit(handles []backend.StateHandle) (bases []backend.StateHan
 			id = h.Checkpoint // of the nested backend alone: its ids go on from there
 		}
 		k.base.id = max(k.base.id, id)
-		k.borrowed = k.borrowed || h.Borrowed()
+		k.borrowed = k.borrowed || h.Backend == backend.Canonical && len(h.Base) > 0 // no base of later checkpoints has that form
 		k.base.refs = append(k.base.refs, h.Base...)
 		k.inherited = append(k.inherited, h.Delta...)
 		if len(h.Base) > 0 {

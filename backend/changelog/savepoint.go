@@ -21,8 +21,8 @@ func (k *keyed) Savepoint(ctx context.Context, o backend.SavepointOptions) (back
 	return nested.Savepoint(ctx, o)
 }
 
-// own begins a checkpoint while the base is a savepoint's, which no checkpoint may name: it takes a materialization along, as
-// its base, and has no log. The first one that completes while no other is under way leaves its base to those after it.
+// own begins a checkpoint while no checkpoint may name what was restored: it takes a materialization along, as its base, and has
+// no log, inherited or own. The first one that completes while no other is under way leaves its base to those after it.
 func (k *keyed) own(ctx context.Context, id uint64) (backend.Snapshot, error) {
 	if err := k.logDeferred(); err != nil {
 		return nil, err

@@ -22,8 +22,24 @@ const (
 	Reserve  Kind = "reserve"  // ID: checkpoint ids up to it may have been used
 	Complete Kind = "complete" // ID completed, its metadata lies at Metadata
 	Drop     Kind = "drop"     // ID is not retained any more
-	// Savepoint: ID completed as a savepoint, its metadata lies at Metadata. It is the user's and never dropped.
+	// Savepoint: ID completed as a savepoint, its metadata lies at Metadata. It is the user's, and not dropped unless it is claimed.
 	Savepoint Kind = "savepoint"
+	// Start: the stopped job is started from ID in the given Mode. To claim makes it the job's again, a retained checkpoint. In the
+	// other modes it is the user's from here on, with all checkpoints that are retained.
+	Start Kind = "start"
+)
+
+// Mode says who owns what a job is started from.
+type Mode string
+
+// The modes.
+const (
+	// Claim: the job does, and deletes it when nothing needs it any more.
+	Claim Mode = "claim"
+	// NoClaim: the user does, and the first checkpoint of the job is self-contained.
+	NoClaim Mode = "no-claim"
+	// Legacy: nobody of the job deletes it, and later checkpoints may name its objects.
+	Legacy Mode = "legacy"
 )
 
 // Entry is one entry of the coordinator log.
@@ -34,6 +50,7 @@ type Entry struct {
 	Owner    string `json:"owner"` // a token of its own: two leaders never write equal bytes
 	ID       uint64 `json:"id,omitempty"`
 	Metadata string `json:"metadata,omitempty"` // key of the metadata object
+	Mode     Mode   `json:"mode,omitempty"`     // of a start
 }
 
 // Retained is a completed checkpoint that was not dropped.
@@ -50,8 +67,14 @@ type State struct {
 	Reserved uint64 // ids up to here may have been used, so the next one is Reserved + 1 for a new leader
 	Newest   uint64 // highest id that ever completed
 	Retained []Retained
-	// Savepoints are those that completed, in the order in which they did.
+	// Savepoints are those that completed and were not claimed, in the order in which they did.
 	Savepoints []Retained
+	// Released are the checkpoints that are the user's since a job was started from one of them, oldest first.
+	Released []Retained
+	// Origin is what the job was started from without claiming it, as long as no checkpoint has completed since; Mode is empty when
+	// there is none.
+	Origin Retained
+	Mode   Mode
 }
 
 // reserveStep is how many checkpoint ids one Reserve entry covers.
@@ -82,7 +105,7 @@ func OpenLog(ctx context.Context, w world.World, b store.Bucket, owner string) (
 // State returns a copy of what the log says as far as it was read and written by this Log.
 func (l *Log) State() State {
 	s := l.state
-	s.Retained, s.Savepoints = slices.Clone(s.Retained), slices.Clone(s.Savepoints)
+	s.Retained, s.Savepoints, s.Released = slices.Clone(s.Retained), slices.Clone(s.Savepoints), slices.Clone(s.Released)
 	return s
 }
 
@@ -173,11 +196,32 @@ func (s *State) apply(e Entry) {
 	case Complete:
 		s.Newest = max(s.Newest, e.ID)
 		s.Retained = append(s.Retained, Retained{ID: e.ID, Metadata: e.Metadata})
+		s.Origin, s.Mode = Retained{}, ""
 	case Savepoint:
 		s.Savepoints = append(s.Savepoints, Retained{ID: e.ID, Metadata: e.Metadata})
 	case Drop:
-		s.Retained = slices.DeleteFunc(s.Retained, func(r Retained) bool { return r.ID == e.ID })
+		s.Retained = without(s.Retained, e.ID)
+	case Start:
+		s.start(e)
 	}
+}
+
+func without(list []Retained, id uint64) []Retained {
+	return slices.DeleteFunc(list, func(r Retained) bool { return r.ID == id })
+}
+
+// start applies a Start.
+func (s *State) start(e Entry) {
+	from := Retained{ID: e.ID, Metadata: e.Metadata}
+	s.Origin, s.Mode = Retained{}, ""
+	if e.Mode == Claim {
+		s.Savepoints, s.Released = without(s.Savepoints, e.ID), without(s.Released, e.ID)
+		s.Retained = append(without(s.Retained, e.ID), from)
+		s.Newest = max(s.Newest, e.ID)
+		return
+	}
+	s.Released = append(s.Released, s.Retained...)
+	s.Retained, s.Origin, s.Mode = nil, from, e.Mode
 }
 
 // TakeOver makes the owner the leader of the next term, in which it returns. Entries of the old leader that slip in before are
@@ -225,6 +269,12 @@ func (l *Log) Complete(ctx context.Context, id uint64, key string) error {
 // says is what Complete's does.
 func (l *Log) Savepoint(ctx context.Context, id uint64, key string) error {
 	return l.append(ctx, Entry{Kind: Savepoint, ID: id, Metadata: key})
+}
+
+// Start makes it durable that the job is started from id, a savepoint or the newest retained checkpoint or what it was last started
+// from, with the metadata object at key, and whose that is. What an error says is what Complete's does.
+func (l *Log) Start(ctx context.Context, id uint64, key string, mode Mode) error {
+	return l.append(ctx, Entry{Kind: Start, ID: id, Metadata: key, Mode: mode})
 }
 
 // Drop makes checkpoint id not retained. Only after it may objects that nobody else names be deleted. An id that is

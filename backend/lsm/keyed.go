@@ -32,13 +32,15 @@ type keyed struct {
 	owed      time.Duration // cost of operations not paid yet
 	life      life
 
-	dir     string
-	db      *tree
-	bucket  *attached // tables of earlier attempts
-	far     *lazy     // the restore that goes on beside the loop, nil for none
-	failure failure
-	pending int64 // bytes written and not known to be flushed; 0: nothing was written
-	flushes int   // since the last compaction, in the simulated world
+	dir    string
+	db     *tree
+	bucket *attached // tables of earlier attempts
+	// borrowed says that those are somebody else's: no snapshot names them.
+	borrowed bool
+	far      *lazy // the restore that goes on beside the loop, nil for none
+	failure  failure
+	pending  int64 // bytes written and not known to be flushed; 0: nothing was written
+	flushes  int   // since the last compaction, in the simulated world
 
 	rows         *rows // current values of point states
 	tableOptions sstable.WriterOptions
@@ -73,7 +75,7 @@ var (
 
 func newKeyed(ctx context.Context, b *Backend, o backend.OpenOptions) *keyed {
 	k := &keyed{
-		b: b, ctx: ctx, operator: o.Operator, subtask: o.Subtask, rng: o.Range, names: o.Names,
+		b: b, ctx: ctx, operator: o.Operator, subtask: o.Subtask, rng: o.Range, names: o.Names, borrowed: o.Borrowed,
 		simulated: b.e.World.Simulated(), positions: make([]uint64, o.Range.Len()), shared: map[pebbleFile]object{},
 	}
 	k.rows = newRows(k.rowLimit())

@@ -49,7 +49,7 @@ func (r *restorer) attachLater(ctx context.Context, objects []object) (now []obj
 	k := r.k
 	l := &lazy{k: k, ctx: store.WithInfo(k.ctx, store.InfoOf(ctx)), began: k.b.e.World.Now(), done: world.NewLatch(k.b.e.World)}
 	for _, o := range objects {
-		if backend.UserOwned(o.key) {
+		if k.borrowed || backend.OfSavepoint(o.key) {
 			now = append(now, o)
 			continue
 		}

@@ -196,7 +196,7 @@ func (s *snapshot) add(t *pebble.SSTableInfo, layer int, index map[pebbleFile]in
 		index[file] = i
 		src := source{file: file, groups: b.groups()}
 		restored, attached := s.k.bucket.objects[file]
-		if o, ok := s.k.shared[file]; s.savepoint == nil && attached && !backend.UserOwned(restored.key) {
+		if o, ok := s.k.shared[file]; s.savepoint == nil && attached && !s.k.borrowed {
 			src.object = restored
 		} else if s.savepoint == nil && ok && !s.contested[file] {
 			src.object = o
@@ -265,7 +265,7 @@ func (k *keyed) Completed(_ context.Context, id, _ uint64) error {
 		switch {
 		case s.id == id && s.ok.Load():
 			for _, src := range s.sources {
-				if o, ok := k.bucket.objects[src.file]; !ok || backend.UserOwned(o.key) {
+				if _, ok := k.bucket.objects[src.file]; !ok || k.borrowed {
 					k.shared[src.file] = src.object
 				}
 			}

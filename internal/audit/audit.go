@@ -127,6 +127,8 @@ func coordinatorLog(ctx context.Context, e Env) ([]retained, error) {
 		case checkpoint.Savepoint:
 			kept[x.ID] = retained{x.ID, x.Metadata, true}
 			l.Checkpoint, l.Meta = x.ID, x.Metadata
+		case checkpoint.Start: // what it is started from stays, whoever owns it
+			l.Checkpoint, l.Meta, l.Mode = x.ID, x.Metadata, string(x.Mode)
 		case checkpoint.Drop:
 			delete(kept, x.ID)
 			l.Checkpoint = x.ID

@@ -24,6 +24,8 @@ func (c *coordinator) ledgerDone(ctx context.Context, d ledgerDone) {
 		c.decided(ctx, d)
 	case d.job.drop != nil:
 		c.dropsDone(ctx, d)
+	case d.job.start != nil:
+		c.startDecided(ctx, d)
 	default:
 		k.reserving = false
 		k.reserved = max(k.reserved, d.reserved)
@@ -131,7 +133,9 @@ func (c *coordinator) dropsDone(ctx context.Context, d ledgerDone) {
 			lowest = min(lowest, k.drops[0].Metadata.ID)
 		}
 		for _, u := range k.registry.UnregisterUnused(lowest) {
-			keys = append(keys, u.Key)
+			if !c.foreign(u.Key) {
+				keys = append(keys, u.Key)
+			}
 		}
 		c.remove(ctx, removal{keys: keys, checkpoint: k.dropped})
 	}

@@ -332,7 +332,7 @@ func (c *coordinator) cleaned(r *request, err error) {
 }
 
 // needed returns the test for an object that must stay. While the job runs that is everything registered; at the end it is what
-// a retained checkpoint names.
+// a retained checkpoint names. What is the user's stays whatever happens.
 func (c *coordinator) needed(final bool) func(key string) bool {
 	k := &c.checkpoints
 	stays := map[string]bool{}
@@ -350,10 +350,10 @@ func (c *coordinator) needed(final bool) func(key string) bool {
 		stays[checkpoint.MetadataKey(p.id, c.term)] = true
 	}
 	return func(key string) bool {
-		if id, ok := checkpoint.SavepointOf(key); ok {
-			return c.savepoints.completed[id] || k.find(id) != nil
+		if id, ok := checkpoint.SavepointOf(key); ok && k.find(id) != nil {
+			return true
 		}
-		return stays[key] || !final && k.registry.Known(key)
+		return c.foreign(key) || stays[key] || !final && k.registry.Known(key)
 	}
 }
 

@@ -23,13 +23,18 @@ func (e *Engine) StopJob(ctx context.Context, form string) (savepoint uint64, er
 // StartOptions say how a stopped job is started again.
 type StartOptions struct {
 	From        string          // plan.FromSavepoint: the last one, with which it was stopped; plan.FromCheckpoint: the newest retained one
+	Mode        string          // who owns that: plan.ModeClaim, plan.ModeNoClaim, plan.ModeLegacy; empty: plan.ModeOf(From, "")
 	Parallelism int             // 0: as before
 	Backend     backend.Factory // nil: as before
 }
 
 // StartJob starts the stopped job again, with attempts of higher numbers, and returns the id of what it restored once an attempt
-// runs, whatever fails meanwhile. A savepoint is only read: the first checkpoint after it names nothing of it. State of another
-// backend fails the job for good.
+// runs, whatever fails meanwhile. A job that was stopped again before it completed a checkpoint is started from the same again by
+// plan.FromCheckpoint, and in the same mode unless another one is given. State of another backend fails the job for good.
+//
+// In mode claim the job owns what it starts from: it is a retained checkpoint, and is deleted when nothing needs it any more. In the
+// other modes the job deletes nothing of it, nor of the other checkpoints that were retained: they are the user's from then on. In mode
+// no-claim the first checkpoint is self-contained, in mode legacy later ones may name objects of it.
 func (e *Engine) StartJob(ctx context.Context, o StartOptions) (uint64, error) {
-	return e.ask(ctx, &request{kind: askStartJob, from: o.From, parallelism: o.Parallelism, backend: o.Backend})
+	return e.ask(ctx, &request{kind: askStartJob, from: o.From, mode: o.Mode, parallelism: o.Parallelism, backend: o.Backend})
 }

@@ -268,7 +268,7 @@ func (s *site) checkLeftovers(ctx context.Context) checkpoint.State {
 	}
 	state := log.State()
 	named := map[string]checkpoint.ObjectUse{}
-	for _, r := range state.Retained {
+	for _, r := range slices.Concat(state.Retained, state.Released, state.Savepoints) {
 		done, err := checkpoint.Read(ctx, s.mem, r.Metadata)
 		if err != nil {
 			s.t.Fatal(err)
@@ -278,7 +278,7 @@ func (s *site) checkLeftovers(ctx context.Context) checkpoint.State {
 			named[o.Key] = o
 		}
 	}
-	for _, prefix := range []string{checkpoint.LogPrefix, checkpoint.BasePrefix, checkpoint.MetadataPrefix} {
+	for _, prefix := range []string{checkpoint.LogPrefix, checkpoint.BasePrefix, checkpoint.MetadataPrefix, checkpoint.SavepointPrefix} {
 		for a, err := range s.mem.List(ctx, prefix, "") {
 			if err != nil {
 				s.t.Fatal(err)

@@ -75,8 +75,11 @@ type coordinator struct {
 	savepoints  savepoints
 	stop        *suspension           // the job is being stopped, or is stopped; nil: neither
 	start       *request              // it is being started again
-	origin      *checkpoint.Completed // the savepoint it was started from, as long as nothing newer completed
-	deferred    []*request            // to be served when the job has been started
+	starting    *request              // the log is about to say that it is started
+	origin      *checkpoint.Completed // what it was started from without claiming it, as long as nothing newer completed
+	mode        checkpoint.Mode       // of that start
+	released    released
+	deferred    []*request // to be served when the job has been started
 	cleaning    cleaning
 	over        bool // the loop ends
 }
@@ -103,7 +106,7 @@ func newCoordinator(cfg *Config, t *Transport, n *Network, v *view, d *world.Dom
 	}
 	c.end.Watch()
 	c.checkpoints = newCheckpoints(&cfg.Settings.Checkpoint)
-	c.backend, c.savepoints.completed = cfg.Backend, map[uint64]bool{}
+	c.backend, c.savepoints.completed, c.released.objects = cfg.Backend, map[uint64]bool{}, map[string]int{}
 	c.cleaning = newCleaning(cfg.World, cfg.Settings.Checkpoint.DeletesPerSecond)
 	c.restarts = newRestarts(cfg)
 	return c

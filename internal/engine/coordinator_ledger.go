@@ -23,7 +23,7 @@ type ledger struct {
 	fenced error // another leader took over
 }
 
-// ledgerJob is one of: reserve ids up to reserve, complete the checkpoint with this metadata, drop checkpoints.
+// ledgerJob is one of: reserve ids up to reserve, complete the checkpoint with this metadata, drop checkpoints, start the job.
 type ledgerJob struct {
 	reserve  uint64
 	complete *checkpoint.Metadata
@@ -31,6 +31,7 @@ type ledgerJob struct {
 	savepoint bool
 	deadline  time.Duration // for the metadata object of complete
 	drop      []uint64
+	start     *request
 }
 
 // ledgerDone answers a job.
@@ -84,6 +85,10 @@ func (l *ledger) do(ctx context.Context, j ledgerJob) ledgerDone {
 		return l.complete(ctx, j)
 	case j.drop != nil:
 		return l.drop(ctx, j)
+	case j.start != nil:
+		o := j.start.origin
+		err := l.log.Start(store.WithInfo(ctx, store.Info{Cause: "coord", Checkpoint: o.Metadata.ID}), o.Metadata.ID, o.Object.Key, checkpoint.Mode(j.start.mode))
+		return ledgerDone{job: j, err: err}
 	}
 	err := l.log.Reserve(store.WithInfo(ctx, store.Info{Cause: "coord"}), j.reserve)
 	return ledgerDone{job: j, reserved: l.log.State().Reserved, err: err}

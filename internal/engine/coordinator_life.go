@@ -9,7 +9,6 @@ import (
 
 	"statebench.dev/bench/backend/checkpoint"
 	"statebench.dev/bench/internal/history"
-	"statebench.dev/bench/internal/plan"
 )
 
 // suspension is a stop of the job under way, or the job that is stopped by it. With a savepoint its stages are the savepoint,
@@ -130,55 +129,6 @@ func (c *coordinator) commitStopped(ctx context.Context) error {
 	return c.restoreSink(ctx, c.attempts+1, from)
 }
 
-// beginStart begins another life of the stopped job, which is a job of its own to restart strategies. A savepoint stays the user's:
-// the job reads it and names nothing of it. The retained checkpoints of a cancelled job are its own again.
-func (c *coordinator) beginStart(ctx context.Context, r *request) {
-	from, err := c.startable(r)
-	if err != nil {
-		r.answer(0, err)
-		return
-	}
-	if r.parallelism > 0 {
-		c.job.parallelism = r.parallelism
-	}
-	if r.backend != nil {
-		c.backend = r.backend
-	}
-	if r.from == plan.FromSavepoint {
-		c.origin = from
-	}
-	c.stop, c.start, c.cause = nil, r, history.CauseStart
-	c.restarts.reset()
-	c.checkpoints.tolerance.reset()
-	c.record(ctx, history.Event{Kind: history.JobStarted, Actor: c.name, Checkpoint: from.Metadata.ID, Count: int64(c.job.parallelism), Text: r.from})
-	c.pick(ctx)
-}
-
-// startable finds what the job is to be started from, or says why it cannot be.
-func (c *coordinator) startable(r *request) (from *checkpoint.Completed, err error) {
-	slots, newest := c.cfg.Workers.Count*c.cfg.Workers.Slots, c.checkpoints.completed.Newest()
-	switch p := r.parallelism; {
-	case c.phase != phaseStopped:
-		return nil, errors.New("the job is not stopped")
-	case p < 0 || p > c.job.max || p > slots:
-		return nil, fmt.Errorf("parallelism %d: need 1 to %d, for %d key groups and %d slots", p, min(c.job.max, slots), c.job.max, slots)
-	case r.from == plan.FromCheckpoint && newest == nil && c.origin == nil:
-		return nil, errors.New("no checkpoint is retained to start from")
-	case r.from == plan.FromCheckpoint:
-		return c.newest(), nil
-	case r.from != plan.FromSavepoint:
-		return nil, fmt.Errorf("start from %q: need %s or %s", r.from, plan.FromSavepoint, plan.FromCheckpoint)
-	case c.savepoints.last == nil:
-		return nil, errors.New("no savepoint has completed to start from")
-	case newest != nil:
-		return nil, fmt.Errorf("the job was not stopped with savepoint %d: what checkpoint %d committed after it would be committed again",
-			c.savepoints.last.Metadata.ID, newest.Metadata.ID)
-	case c.newest() != c.savepoints.last:
-		return nil, fmt.Errorf("the job was not stopped with savepoint %d: what it commits was aborted when the job was stopped", c.savepoints.last.Metadata.ID)
-	}
-	return c.savepoints.last, nil
-}
-
 // startDone ends the start once an attempt runs.
 func (c *coordinator) startDone(ctx context.Context) {
 	if r := c.start; r != nil {
@@ -200,11 +150,11 @@ func (c *coordinator) serveDeferred(ctx context.Context) {
 // refuseLife answers everybody who waits for a stop or a start, and forgets the stop: a savepoint that is still being decided must
 // not suspend a job that has ended.
 func (c *coordinator) refuseLife(err error) {
-	all := append(c.deferred, c.start)
+	all := append(c.deferred, c.start, c.starting)
 	if c.stop != nil {
 		all = append(all, c.stop.request)
 	}
-	c.stop, c.start, c.deferred = nil, nil, nil
+	c.stop, c.start, c.starting, c.deferred = nil, nil, nil, nil
 	for _, r := range all {
 		if r != nil {
 			r.answer(0, err)

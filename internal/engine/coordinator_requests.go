@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"statebench.dev/bench/backend"
+	"statebench.dev/bench/backend/checkpoint"
 	"statebench.dev/bench/internal/target"
 	"statebench.dev/bench/internal/world"
 )
@@ -29,9 +30,10 @@ const (
 type request struct {
 	kind        requestKind
 	parallelism int
-	from        string
-	form        string          // of a savepoint
-	backend     backend.Factory // nil: as before
+	from, mode  string
+	origin      *checkpoint.Completed // of a start: what from says
+	form        string                // of a savepoint
+	backend     backend.Factory       // nil: as before
 	done        *world.Latch
 	id          uint64
 	err         error

@@ -66,7 +66,7 @@ func (s *site) savepointsHold(ctx context.Context) (n int) {
 	}
 	for _, c := range s.refs {
 		for _, o := range c.Added {
-			if backend.UserOwned(o.Key) {
+			if backend.OfSavepoint(o.Key) {
 				s.t.Errorf("checkpoint %d names %s", c.Checkpoint, o.Key)
 			}
 		}

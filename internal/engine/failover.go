@@ -36,11 +36,11 @@ func (c *coordinator) lead(ctx context.Context) error {
 		return err
 	}
 	c.checkpoints.next, c.checkpoints.reserved = state.NextID(), log.State().Reserved
-	if err := c.rebuild(ctx, state.Retained); err != nil {
+	if err := c.recall(ctx, state); err != nil {
 		return err
 	}
-	for _, s := range state.Savepoints {
-		c.savepoints.any, c.savepoints.completed[s.ID] = true, true
+	if err := c.rebuild(ctx, state.Retained); err != nil {
+		return err
 	}
 	c.ledger.start(ctx)
 	c.until = c.world.Now() + c.patience()
@@ -71,23 +71,41 @@ func passing(err error) bool {
 func (c *coordinator) rebuild(ctx context.Context, retained []checkpoint.Retained) error {
 	ctx = store.WithInfo(ctx, store.Info{Cause: "meta"})
 	for _, r := range retained {
-		var done *checkpoint.Completed
-		err := c.insist(ctx, func() (err error) {
-			done, err = checkpoint.Fetch(ctx, c.world, c.bucket, r.Metadata)
-			return err
-		})
+		done, err := c.fetch(ctx, r)
 		switch {
 		case ctx.Err() != nil:
 			return err
 		case err != nil:
 			c.unreadable(ctx, r.ID, err.Error())
-			done = &checkpoint.Completed{Metadata: &checkpoint.Metadata{ID: r.ID}, Object: checkpoint.ObjectUse{Key: r.Metadata}}
 		default:
-			c.checkpoints.registry.Complete(done.Metadata, done.Object)
+			c.learn(done)
 		}
 		c.subsume(ctx, c.checkpoints.completed.Add(done))
 	}
 	return nil
+}
+
+// learn tells the registry of a checkpoint that completed, or of a savepoint that was claimed.
+func (c *coordinator) learn(done *checkpoint.Completed) {
+	if _, ok := checkpoint.SavepointOf(done.Object.Key); !ok {
+		c.checkpoints.registry.Complete(done.Metadata, done.Object)
+		return
+	}
+	for i := range done.Metadata.Subtasks {
+		c.checkpoints.registry.Register(done.Metadata.Subtasks[i].Keyed, done.Metadata.ID)
+	}
+}
+
+// fetch reads a checkpoint's metadata. With an error comes one of which nothing is known but its id and where it lies.
+func (c *coordinator) fetch(ctx context.Context, r checkpoint.Retained) (done *checkpoint.Completed, err error) {
+	err = c.insist(ctx, func() (err error) {
+		done, err = checkpoint.Fetch(ctx, c.world, c.bucket, r.Metadata)
+		return err
+	})
+	if err != nil {
+		done = &checkpoint.Completed{Metadata: &checkpoint.Metadata{ID: r.ID}, Object: checkpoint.ObjectUse{Key: r.Metadata}}
+	}
+	return done, err
 }
 
 // unreadable reports a checkpoint that cannot be restored, once; it is not tried again.

@@ -78,6 +78,7 @@ func (c *coordinator) deploy(ctx context.Context) {
 		}
 	}
 	sort.Strings(a.hosts)
+	borrowed := c.origin != nil && c.origin.Metadata.ID == a.restored && c.mode == checkpoint.NoClaim
 	shares := c.shares(from, p)
 	err := shares.alike()
 	if err == nil {
@@ -92,7 +93,7 @@ func (c *coordinator) deploy(ctx context.Context) {
 	c.network.Progress().restart()
 	c.record(ctx, history.Event{Kind: history.AttemptStarted, Actor: c.name, Attempt: a.id, Count: int64(p), Checkpoint: a.restored, Text: c.cause})
 	for _, h := range a.hosts {
-		d := Deploy{Parallelism: p, Restored: a.restored, Digests: c.cfg.Digests, Backend: c.backend}
+		d := Deploy{Parallelism: p, Restored: a.restored, Borrowed: borrowed, Digests: c.cfg.Digests, Backend: c.backend}
 		if from != nil {
 			d.Written = from.Attempt
 		}

@@ -49,6 +49,7 @@ type Deploy struct {
 	Parallelism int
 	Restored    uint64 // checkpoint restored from; 0: none
 	Written     uint64 // the attempt that took it; 0: none did
+	Borrowed    bool   // its objects are not the job's: no checkpoint may name one
 	Subtasks    []SubtaskDeployment
 	Digests     bool // record digests of restored state
 	Backend     backend.Factory

@@ -147,7 +147,7 @@ func (s *subtask) open(ctx context.Context) error {
 func (s *subtask) openKeyed(ctx context.Context) error {
 	a := s.loop.a
 	keyed, err := a.backend.Open(ctx, backend.OpenOptions{
-		Operator: s.node.ID, Subtask: s.name, Index: s.d.Index, Range: s.keys(), Handles: s.d.Handles, Loop: s.loop, Restored: &s.stats,
+		Operator: s.node.ID, Subtask: s.name, Index: s.d.Index, Range: s.keys(), Handles: s.d.Handles, Borrowed: a.d.Borrowed, Loop: s.loop, Restored: &s.stats,
 	})
 	if err != nil {
 		return fmt.Errorf("open keyed state: %w", err)

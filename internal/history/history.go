@@ -50,7 +50,7 @@ const (
 	SavepointAborted   Kind = "savepoint-aborted"   // Text: form; Reason and Error as for a checkpoint
 
 	JobStopped Kind = "job-stopped" // Attempt, Checkpoint: the savepoint it was stopped with (0: cancelled), Count: checkpoints retained
-	JobStarted Kind = "job-started" // Checkpoint: what it starts from, Text: last-savepoint or last-checkpoint, Count: parallelism
+	JobStarted Kind = "job-started" // Checkpoint: what it starts from, Text: last-savepoint or last-checkpoint, Reason: claim, no-claim or legacy, Count: parallelism
 
 	LogFlushBegin Kind = "log-flush-begin" // Actor worker
 	LogFlushEnd   Kind = "log-flush-end"   // Bytes, Count: writers in the batch, Text: object key, Error

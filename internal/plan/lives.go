@@ -30,6 +30,7 @@ type lived struct {
 // start checks that the stopped job can be started so: output that was committed behind a savepoint would be committed
 // again, a stop with a savepoint retains no checkpoint, and only the canonical form can be read by another backend.
 func (l *lived) start(e *problems, phase string, step int, s *Start) {
+	e.add(s.Mode != "" && !IsMode(s.Mode), "phase %s: step %d: mode %q does not exist", phase, step, s.Mode)
 	e.add(s.From != FromSavepoint && s.From != FromCheckpoint, "phase %s: step %d: from %q does not exist", phase, step, s.From)
 	e.add(s.From == FromSavepoint && !l.savepoint, "phase %s: step %d starts from a savepoint and none was taken", phase, step)
 	e.add(s.From == FromSavepoint && l.savepoint && l.stopped && l.form == "",

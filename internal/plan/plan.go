@@ -243,6 +243,7 @@ type Stop struct {
 // Start starts a stopped job again.
 type Start struct {
 	From        string   `json:"from"`                  // last-savepoint or last-checkpoint
+	Mode        string   `json:"mode,omitempty"`        // who owns that; empty: ModeOf
 	Parallelism int      `json:"parallelism,omitempty"` // 0: as before
 	Arm         string   `json:"arm,omitempty"`         // whose backend it takes; empty: as before
 	Backend     *Backend `json:"backend,omitempty"`     // that backend; nil: as before
@@ -259,6 +260,28 @@ const (
 	FromSavepoint  = "last-savepoint"
 	FromCheckpoint = "last-checkpoint"
 )
+
+// Who owns what a job is started from: the job, which deletes it when it is not needed any more; the user, and the first checkpoint of the
+// job is self-contained; or the user, and later checkpoints may name its objects.
+const (
+	ModeClaim   = "claim"
+	ModeNoClaim = "no-claim"
+	ModeLegacy  = "legacy"
+)
+
+// IsMode tells whether there is such a mode.
+func IsMode(s string) bool { return s == ModeClaim || s == ModeNoClaim || s == ModeLegacy }
+
+// ModeOf is the mode of a start: the one given or, where that is empty, no-claim for a savepoint and claim for a checkpoint.
+func ModeOf(from, mode string) string {
+	switch {
+	case mode != "":
+		return mode
+	case from == FromSavepoint:
+		return ModeNoClaim
+	}
+	return ModeClaim
+}
 
 // The conditions of Phase.Until.
 const (

@@ -92,10 +92,11 @@ type GroupLine struct {
 // LogLine is one entry of the coordinator log, decoded in the verify phase.
 type LogLine struct {
 	Sequence   uint64 `json:"sequence"`
-	Kind       string `json:"kind"` // takeover, reserve, complete, drop
+	Kind       string `json:"kind"` // takeover, reserve, complete, drop, savepoint, start
 	Term       uint64 `json:"term"`
 	Checkpoint uint64 `json:"checkpoint,omitempty"`
-	Meta       string `json:"meta,omitempty"` // complete: key of the metadata object
+	Meta       string `json:"meta,omitempty"` // complete, savepoint, start: key of the metadata object
+	Mode       string `json:"mode,omitempty"` // start: claim, no-claim, legacy
 	UpTo       uint64 `json:"upTo,omitempty"` // reserve: last id reserved
 }
 

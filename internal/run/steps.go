@@ -99,7 +99,7 @@ func (r *run) stopJob(ctx context.Context, form string) error {
 
 // startJob starts the job again, and notes from which attempt on it has another backend.
 func (r *run) startJob(ctx context.Context, s *plan.Start) error {
-	o := engine.StartOptions{From: s.From, Parallelism: s.Parallelism}
+	o := engine.StartOptions{From: s.From, Mode: s.Mode, Parallelism: s.Parallelism}
 	if s.Backend != nil {
 		p := *r.plan
 		p.Backend = *s.Backend

@@ -5,6 +5,7 @@ import (
 
 	"statebench.dev/bench/backend/checkpoint"
 	"statebench.dev/bench/internal/history"
+	"statebench.dev/bench/internal/plan"
 	"statebench.dev/bench/internal/results"
 )
 
@@ -111,7 +112,8 @@ type restorable struct {
 	c         *Case
 	completed []uint64
 	subsumed  map[uint64]bool
-	lived     int // of completed, up to the last stop with a savepoint, which retains none
+	lived     int    // of completed, up to the last stop with a savepoint, which retains none, or start that made them the user's
+	claimed   uint64 // a savepoint that is retained like a checkpoint; 0: none
 }
 
 func (j *restorable) Observe(e *history.Event) {
@@ -122,7 +124,14 @@ func (j *restorable) Observe(e *history.Event) {
 		j.subsumed[e.Checkpoint] = true
 	case history.JobStopped:
 		if e.Checkpoint != 0 {
-			j.lived = len(j.completed)
+			j.lived, j.claimed = len(j.completed), 0
+		}
+	case history.JobStarted:
+		switch {
+		case e.Reason != plan.ModeClaim:
+			j.lived, j.claimed = len(j.completed), 0
+		case e.Text == plan.FromSavepoint:
+			j.claimed = e.Checkpoint
 		}
 	}
 }
@@ -142,17 +151,25 @@ func (j *restorable) Finish() Verdict {
 			f.add(0, "retained checkpoint %d cannot be restored: %s", r.Checkpoint, r.Error)
 		}
 	}
-	retained := 0
-	for _, id := range j.completed {
+	retained, most := 0, len(j.completed)-j.lived
+	if j.claimed != 0 {
+		most++
+		if !j.subsumed[j.claimed] {
+			retained++
+		}
+	}
+	for i, id := range j.completed {
 		if j.subsumed[id] {
 			continue
 		}
-		retained++
+		if i >= j.lived {
+			retained++
+		}
 		if !audited[id] {
 			f.add(0, "checkpoint %d completed, was never subsumed, and was not found in the store", id)
 		}
 	}
-	if want := min(j.c.Plan.Job.Checkpoint.Retain, len(j.completed)-j.lived); retained != want {
+	if want := min(j.c.Plan.Job.Checkpoint.Retain, most); retained != want {
 		f.add(0, "%d checkpoints are retained at the end, want %d", retained, want)
 	}
 	return f.verdict("all %d retained checkpoints can be restored", retained)

@@ -57,7 +57,7 @@ func (j *savepoints) Observe(e *history.Event) {
 			j.f.add(e.N, "the job was stopped with savepoint %d, the last one to complete was %d", e.Checkpoint, j.last)
 		}
 	case history.JobStarted:
-		j.life = append(j.life, begun(e.Text, j.asked(e)))
+		j.life = append(j.life, begun(e.Text, e.Reason, j.asked(e)))
 		if e.Text == plan.FromSavepoint && e.Checkpoint != j.last {
 			j.f.add(e.N, "the job was started from savepoint %d, the last one to complete was %d", e.Checkpoint, j.last)
 		}
@@ -104,16 +104,20 @@ func stopped(savepoint bool, form string) string {
 }
 
 // begun is a start, at parallelism p where one is given.
-func begun(from string, p int) string {
-	if p == 0 {
-		return "start from " + from
+func begun(from, mode string, p int) string {
+	text := "start from " + from
+	if mode != plan.ModeOf(from, "") {
+		text += " in mode " + mode
 	}
-	return fmt.Sprintf("start from %s at parallelism %d", from, p)
+	if p == 0 {
+		return text
+	}
+	return fmt.Sprintf("%s at parallelism %d", text, p)
 }
 
 // asked is the parallelism of a start, 0 where the plan leaves it as it was, whatever rescales made of it.
 func (j *savepoints) asked(e *history.Event) int {
-	if want := j.planned(); len(j.life) < len(want) && want[len(j.life)] == begun(e.Text, 0) {
+	if want := j.planned(); len(j.life) < len(want) && want[len(j.life)] == begun(e.Text, e.Reason, 0) {
 		return 0
 	}
 	return int(e.Count)
@@ -127,7 +131,7 @@ func (j *savepoints) planned() (life []string) {
 			case s.Stop != nil:
 				life = append(life, stopped(s.Stop.Savepoint != "", s.Stop.Savepoint))
 			case s.Start != nil:
-				life = append(life, begun(s.Start.From, s.Start.Parallelism))
+				life = append(life, begun(s.Start.From, plan.ModeOf(s.Start.From, s.Start.Mode), s.Start.Parallelism))
 			default:
 				life = append(life, "savepoint "+s.Savepoint)
 			}
