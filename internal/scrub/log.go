@@ -139,6 +139,11 @@ func (a *audit) apply(e checkpoint.Entry, at store.Attributes) error {
 		h.kept[e.ID], h.completed[e.ID] = e.Metadata, e.Metadata
 	case checkpoint.Savepoint:
 		h.savepoints[e.ID], h.completed[e.ID] = e.Metadata, e.Metadata
+	case checkpoint.Start: // what is not claimed stays, too: it is the user's
+		if e.Mode == checkpoint.Claim {
+			delete(h.savepoints, e.ID)
+			h.kept[e.ID] = e.Metadata
+		}
 	case checkpoint.Drop:
 		delete(h.kept, e.ID)
 	}
