@@ -4,7 +4,7 @@ GO     ?= go
 TOOLS   = $(GO) tool -modfile=internal/tools/go.mod
 GOFILES = $$(find . -name '*.go' -not -path './.git/*')
 
-.PHONY: help build check fmt lint test race mutants bench sample ci clean
+.PHONY: help build check fmt lint test race mutants bench bench-changelog sample ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +38,12 @@ MUTANTS = $$(grep -rl --include='*_test.go' '^//go:build mutants' . | xargs -n1 
 
 bench: ## measure the hot paths; compare two outputs with benchstat
 	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+bench-changelog: ## measure each kind of state with the changelog off and on, side by side
+	@out=$$(mktemp); $(GO) test ./backend/changelog -run '^$$' -bench Kinds -benchtime 30000x -count 6 | tee "$$out" && \
+	$(BENCHSTAT) -col /changelog "$$out"; rm -f "$$out"
+
+BENCHSTAT = $(GO) run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
 sample: build ## make docs/sample again: a run of side-by-side, some minutes, best on an idle machine
 	./bin/bench run scenarios/side-by-side.yaml >bin/sample.txt
