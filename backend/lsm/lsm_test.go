@@ -28,10 +28,13 @@ func TestConformanceUnderChangelog(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the backend alone is tested")
 	}
-	backendtest.Run(t, func(t testing.TB) backend.Factory {
-		return changelog.New(changelog.Options{
-			Nested: New(Options{Folder: t.TempDir(), CountEvery: 1}), NestedName: Name,
-			Materialize: 20 * time.Millisecond, Preemptive: 4 << 10, BatchSize: 8 << 10,
+	for _, o := range []Options{{CountEvery: 1}, lazily(Options{CountEvery: 1})} {
+		backendtest.Run(t, func(t testing.TB) backend.Factory {
+			o.Folder = t.TempDir()
+			return changelog.New(changelog.Options{
+				Nested: New(o), NestedName: Name,
+				Materialize: 20 * time.Millisecond, Preemptive: 4 << 10, BatchSize: 8 << 10,
+			})
 		})
-	})
+	}
 }
