@@ -147,6 +147,17 @@ type Backend interface {
 	Close(ctx context.Context) error
 }
 
+// Follower is an optional ability of a Backend: to follow what becomes of the checkpoints of its worker's subtasks. All methods may be
+// called concurrently, those that say how a checkpoint ended more than once.
+type Follower interface {
+	// Acknowledged tells that a subtask's part of a checkpoint is durable, before anybody else is told.
+	Acknowledged(checkpoint uint64, h StateHandle)
+	// Completed tells that checkpoint completed, and that subsumed (0: none) and all below it are no longer retained.
+	Completed(checkpoint, subsumed uint64)
+	// Aborted tells that it will not.
+	Aborted(checkpoint uint64)
+}
+
 // Factory makes the backend of a worker; it is configured from a plan's arm.
 type Factory interface {
 	ForWorker(ctx context.Context, e WorkerEnv) (Backend, error)
@@ -205,8 +216,11 @@ type OpenOptions struct {
 // RestoreStats are the figures of one Open.
 type RestoreStats struct {
 	BaseTime, ReplayTime  time.Duration
-	BaseBytes, DeltaBytes int64 // bytes fetched
-	ReplayedChanges       int64
+	BaseBytes, DeltaBytes int64 // bytes fetched, from the store or from copies on the worker's disk
+	LocalBytes            int64 // of these, from copies
+	// LocalHits are the requests that a copy answered, LocalMisses those for which the store was asked instead, where copies are kept.
+	LocalHits, LocalMisses int64
+	ReplayedChanges        int64
 }
 
 // Loop is the event loop of the subtask that owns a Keyed. All methods are called from the loop or from work started by it.

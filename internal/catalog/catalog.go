@@ -13,6 +13,7 @@ import (
 	"statebench.dev/bench/backend/dstl/file"
 	"statebench.dev/bench/backend/dstl/memory"
 	"statebench.dev/bench/backend/heap"
+	"statebench.dev/bench/backend/localcopy"
 	"statebench.dev/bench/backend/lsm"
 	"statebench.dev/bench/faults"
 	"statebench.dev/bench/internal/metrics"
@@ -66,8 +67,21 @@ func Backends() registry.Table[run.BackendConstructor] {
 	)
 }
 
-// around puts the changelog around a backend where the arm asks for it.
+// around puts the changelog and local copies around a backend where the arm asks for them.
 func around(b plan.Backend, nested backend.Factory) (backend.Factory, error) {
+	made, err := logged(b, nested)
+	if err != nil || !b.LocalRecovery {
+		return made, err
+	}
+	o := localcopy.Options{Limit: b.LocalCopies}
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	return localcopy.Around(made, o), nil
+}
+
+// logged puts the changelog around a backend.
+func logged(b plan.Backend, nested backend.Factory) (backend.Factory, error) {
 	c := b.Changelog
 	if !c.Enabled {
 		return changelog.Off(nested), nil

@@ -160,6 +160,10 @@ func (s *subtask) openKeyed(ctx context.Context) error {
 	s.record(ctx, history.Event{Kind: history.RestoreLoaded, Checkpoint: a.d.Restored, Dur: s.stats.BaseTime, Bytes: s.stats.BaseBytes})
 	s.record(ctx, history.Event{Kind: history.RestoreReplayed, Checkpoint: a.d.Restored, Dur: s.stats.ReplayTime,
 		Bytes: s.stats.DeltaBytes, Records: s.stats.ReplayedChanges})
+	if s.stats.LocalHits+s.stats.LocalMisses > 0 {
+		s.record(ctx, history.Event{Kind: history.RestoreLocal, Checkpoint: a.d.Restored, Bytes: s.stats.LocalBytes,
+			Count: s.stats.LocalHits, From: s.stats.LocalMisses})
+	}
 	return nil
 }
 

@@ -144,6 +144,9 @@ func (p *part) run(ctx context.Context) error {
 		}
 		p.ack.Persisted = persisted
 		p.ack.State.Keyed = &p.ack.Persisted.Handle
+		if f := s.loop.a.follower; f != nil && !p.ack.Savepoint {
+			f.Acknowledged(p.ack.Checkpoint, persisted.Handle)
+		}
 	}
 	p.ack.Async = w.Now() - began
 	if err := s.pass(ctx, failpoint.CheckpointAckBegin); err != nil {
@@ -186,6 +189,9 @@ func (l *loop) superseded(ctx context.Context, id uint64) {
 
 // completed passes the news of a completed checkpoint on.
 func (l *loop) completed(ctx context.Context, m CheckpointCompleted) error {
+	if f := l.a.follower; f != nil {
+		f.Completed(m.ID, m.Subsumed)
+	}
 	for _, s := range l.subtasks {
 		if s.keyed != nil {
 			if err := s.keyed.Completed(ctx, m.ID, m.Subsumed); err != nil {
@@ -210,6 +216,9 @@ func (l *loop) aborted(ctx context.Context, m CheckpointAborted) error {
 	}
 	if up := l.uploads[id]; up != nil {
 		up.cancel(errAborted)
+	}
+	if f := l.a.follower; f != nil && !m.Savepoint {
+		f.Aborted(id)
 	}
 	for _, s := range l.subtasks {
 		if s.keyed == nil || m.Savepoint {

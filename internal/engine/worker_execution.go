@@ -22,8 +22,10 @@ type execution struct {
 	wiring  *wiring
 	pool    *pool
 	backend backend.Backend
-	loops   []*loop
-	broken  error // why the loops could not be made
+	// follower is the backend where it follows checkpoints, else nil.
+	follower backend.Follower
+	loops    []*loop
+	broken   error // why the loops could not be made
 }
 
 // newExecution makes the loops, so that they get their mail from now on; supervise starts them.
@@ -76,6 +78,7 @@ func (a *execution) start() error {
 	if err != nil {
 		return fmt.Errorf("open the backend: %w", err)
 	}
+	a.follower, _ = a.backend.(backend.Follower)
 	for _, l := range a.loops {
 		l.group.Go(a.ctx, l.subtasks[0].name, l.main)
 		a.group.Go(a.ctx, l.subtasks[0].name+"/watch", func(ctx context.Context) error {

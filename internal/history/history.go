@@ -75,6 +75,7 @@ const (
 	RestoreLoaded   Kind = "restore-loaded"   // per subtask; Dur: base; Bytes
 	RestoreReplayed Kind = "restore-replayed" // per subtask; Dur: replay; Bytes; Records: changes
 	RestoreLocal    Kind = "restore-local"    // per subtask that began on state in the store: all is on the worker; Dur: since it began to restore; Bytes: since restore-loaded
+	RestoreCopied   Kind = "restore-copied"   // per subtask, where local copies are kept; Bytes: of the two above, from copies; Count: requests that copies answered; From: those for which the store was asked instead
 	RestoreDone     Kind = "restore-done"     // per subtask; Digests per key group and state when the plan asks for them; Positions for sources
 	SourceStarted   Kind = "source-started"   // per source subtask; Attempt; Partition, From: the first position it will emit
 

@@ -22,7 +22,7 @@ var levels = map[string]int{ // read-only: a table of the architecture
 
 	"internal/engine": 5, "internal/results": 5, "internal/metrics": 5, "faults": 5,
 
-	"backend/changelog": 4, "workloads": 4, "internal/sinks": 4, "backend/store/provision": 4, "backend/dstl/dstltest": 4, "backend/dstl/file": 4, "backend/dstl/memory": 4,
+	"backend/changelog": 4, "backend/localcopy": 4, "workloads": 4, "internal/sinks": 4, "backend/store/provision": 4, "backend/dstl/dstltest": 4, "backend/dstl/file": 4, "backend/dstl/memory": 4,
 
 	"backend/checkpoint": 3, "backend/dstl": 3, "backend/blocks": 3, "backend/heap": 3, "backend/lsm": 3, "backend/savepoint": 3, "backend/backendtest": 3,
 	"backend/store/s3store": 3, "backend/store/embedded": 3, "backend/store/dirstore": 3, "backend/store/storetest": 3, "backend/store/provision/minio": 3,

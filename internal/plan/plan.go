@@ -131,6 +131,9 @@ type Backend struct {
 	Changelog Changelog `json:"changelog"`
 	// LSM are the options of backend lsm; the zero value is the backend's own defaults.
 	LSM LSM `json:"lsm,omitzero"`
+	// LocalRecovery makes workers keep copies of what they upload on their disks, of LocalCopies bytes at most, and restore from them.
+	LocalRecovery bool  `json:"localRecovery,omitzero"`
+	LocalCopies   int64 `json:"localCopies,omitzero"` // 0: the default
 }
 
 // LSM are the sizes of the log-structured merge tree, in bytes; 0: the backend's default.

@@ -67,6 +67,7 @@ func (b *Backend) validate(e *problems, where string) {
 	e.add(b.Name == "", "%sbackend has no name", where)
 	e.add(b.LSM.Compression != "" && !slices.Contains(Compressions(), b.LSM.Compression), "%slsm.compression %q does not exist", where, b.LSM.Compression)
 	e.add(b.LSM.Restore != "" && !slices.Contains(Restores(), b.LSM.Restore), "%slsm.restore %q does not exist", where, b.LSM.Restore)
+	e.add(b.LocalCopies < 0, "%slocalCopies is negative", where)
 	e.add(min(b.LSM.Cache, b.LSM.Memtable, b.LSM.Rows, b.LSM.Files) < 0, "%slsm has a negative size", where)
 	if c := b.Changelog; c.Enabled {
 		e.add(c.Materialize <= 0, "%schangelog.materialize must be positive", where)

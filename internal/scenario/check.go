@@ -182,6 +182,8 @@ func differences(a, b plan.Backend) []string {
 	}
 	add(a.Name != b.Name, "backend")
 	add(a.Name == b.Name && a.LSM != b.LSM, "lsm")
+	add(a.LocalRecovery != b.LocalRecovery, "localRecovery")
+	add(a.LocalRecovery && b.LocalRecovery && a.LocalCopies != b.LocalCopies, "localCopies")
 	x, y := a.Changelog, b.Changelog
 	if !x.Enabled || !y.Enabled {
 		add(x.Enabled != y.Enabled, "changelog")

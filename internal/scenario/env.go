@@ -22,7 +22,7 @@ func defaults(path string) *Scenario {
 			Checkpoint:   plan.Checkpoint{Interval: ms(1_000), Timeout: ms(30_000), Retain: 3, MaxConcurrent: 1},
 			RestartDelay: ms(100), Restart: plan.Restart{Strategy: plan.RestartFixed}, BufferRecords: 512, Credits: 4, FlushEvery: ms(10),
 		},
-		Outer: Outer{LSM: lsmDefaults(), Changelog: plan.Changelog{
+		Outer: Outer{LSM: lsmDefaults(), LocalCopies: 4 << 30, Changelog: plan.Changelog{
 			Materialize: ms(20_000), Preemptive: 4 << 20, BatchDelay: ms(10), BatchSize: 10 << 20, InFlight: 100 << 20,
 		}},
 	}
@@ -201,6 +201,8 @@ func (l *loader) job(root object, s *Scenario) {
 		l.changelog(c, "job", &s.Outer.Changelog)
 	}
 	l.lsm(o, "job", &s.Outer.LSM)
+	read(o, "localRecovery", &s.Outer.LocalRecovery, truth)
+	read(o, "localCopies", &s.Outer.LocalCopies, positiveBytes)
 	if c, ok := o.find("checkpoint"); ok {
 		l.checkpoint(c, &s.Job.Checkpoint)
 	}
@@ -293,13 +295,19 @@ func (l *loader) arms(root object, s *Scenario) {
 			l.fail(a.at, "%s", err)
 			continue
 		}
-		arm := Arm{Name: a.key, place: a.at, Backend: plan.Backend{Name: s.Outer.Backend, Changelog: s.Outer.Changelog, LSM: s.Outer.LSM}}
+		arm := Arm{Name: a.key, place: a.at, Backend: plan.Backend{Name: s.Outer.Backend, Changelog: s.Outer.Changelog, LSM: s.Outer.LSM,
+			LocalRecovery: s.Outer.LocalRecovery, LocalCopies: s.Outer.LocalCopies}}
 		if o, ok := l.object(a.value, a.path, "arm", "arm "+a.key); ok {
 			read(o, "backend", &arm.Backend.Name, l.backendName())
 			if c, ok := o.find("changelog"); ok {
 				l.changelog(c, "arm "+a.key, &arm.Backend.Changelog)
 			}
 			l.armLSM(o, &arm)
+			read(o, "localRecovery", &arm.Backend.LocalRecovery, truth)
+			read(o, "localCopies", &arm.Backend.LocalCopies, positiveBytes)
+			if !arm.Backend.LocalRecovery {
+				arm.Backend.LocalCopies = 0 // it says nothing then
+			}
 			if w, ok := o.find("workload"); ok {
 				arm.block = w
 			}

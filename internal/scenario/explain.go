@@ -116,6 +116,9 @@ func explainArms(b *strings.Builder, s *Scenario) {
 			}
 		}
 		text += lsmText(a.Backend.LSM)
+		if a.Backend.LocalRecovery {
+			text += ", local copies of " + registry.Bytes(a.Backend.LocalCopies).String() + " a worker at most"
+		}
 		if len(a.own) > 0 {
 			text += ", " + optionsText(canonical(a.ownOptions()))
 		}

@@ -131,6 +131,8 @@ func jobKeys(path string) []key {
 			{name: "backend", kind: "backend", about: "for arms that do not say otherwise"},
 			{name: "changelog", kind: "@changelog", about: "for arms that do not say otherwise"},
 			{name: "lsm", kind: "@lsm", about: "for arms that do not say otherwise"},
+			{name: "localRecovery", kind: "bool", about: "for arms that do not say otherwise"},
+			{name: "localCopies", kind: "size", about: "for arms that do not say otherwise"},
 		}
 	case "job.checkpoint":
 		return []key{
@@ -164,6 +166,8 @@ func armKeys(path string) []key {
 			{name: "backend", kind: "backend", about: "state backend; with a changelog, the one inside it"},
 			{name: "changelog", kind: "@changelog"},
 			{name: "lsm", kind: "@lsm", about: "sizes of backend lsm"},
+			{name: "localRecovery", kind: "bool", about: "workers keep copies of what they upload on their disks, and restore from them"},
+			{name: "localCopies", kind: "size", about: "bytes of such copies that a worker's disk holds at most"},
 			{name: "workload", kind: "options", about: "options of the workload that differ in this arm"},
 		}
 	case "changelog":

@@ -191,6 +191,10 @@ func (w *writer) arms() {
 		c := a.Backend.Changelog
 		set(2, "backend", quoted(a.Backend.Name), "backend")
 		w.lsm(a.Backend.LSM, set)
+		if a.Backend.LocalRecovery {
+			set(2, "localRecovery", "true", "localRecovery")
+			set(2, "localCopies", registry.Bytes(a.Backend.LocalCopies).String(), "localCopies")
+		}
 		w.line(2, "changelog:", "")
 		set(3, "enabled", strconv.FormatBool(c.Enabled), "changelog.enabled")
 		w.line(3, "materialize:", "")

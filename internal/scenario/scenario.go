@@ -71,11 +71,14 @@ type Scenario struct {
 	origins map[string]string // path of a setting -> file:line or flag; what is missing is a default
 }
 
-// Outer is what arms fall back to: the backend and changelog keys of job.
+// Outer is what arms fall back to: the keys of job that an arm has too.
 type Outer struct {
 	Backend   string // empty: each arm names its own
 	Changelog plan.Changelog
 	LSM       plan.LSM
+	// LocalRecovery and LocalCopies are as in plan.Backend.
+	LocalRecovery bool
+	LocalCopies   int64
 }
 
 // Arm is one variant of the comparison.
