@@ -8,6 +8,7 @@ import (
 
 	"statebench.dev/bench/backend"
 	"statebench.dev/bench/internal/keygroup"
+	"statebench.dev/bench/internal/world"
 )
 
 // job is one attempt: subtasks of one operator on one or two workers.
@@ -76,6 +77,7 @@ func (h *harness) begin(p int, handles []backend.StateHandle) (*job, error) {
 	}
 	for i := range min(2, p) {
 		w := NewWorker(h.ctx, h.w, h.bucket, fmt.Sprintf("worker-%d", i), h.attempt)
+		w.Env.Disk = h.disk(i)
 		if h.attempt%3 != 0 { // it is a hint, which may be missing
 			for s := i; s < p; s += min(2, p) {
 				w.Env.Restores = append(w.Env.Restores, backend.Restore{
@@ -145,12 +147,27 @@ func (j *job) close() {
 	}
 }
 
-// crash kills the workers with all that runs on them.
+// crash kills the workers with all that runs on them. What they had not synced to their disks is lost.
 func (j *job) crash() {
-	for _, w := range j.workers {
+	for i, w := range j.workers {
 		w.Domain.Kill()
 		j.h.ok(w.Domain.Await(j.h.ctx))
+		j.h.disk(i).Crash()
 	}
+}
+
+// disk is that of a worker, which survives attempts.
+func (h *harness) disk(worker int) world.Disk {
+	for len(h.disks) <= worker {
+		h.disks = append(h.disks, world.NewMemDisk())
+	}
+	return h.disks[worker]
+}
+
+// follower is the backend of a subtask where it follows checkpoints, else nil.
+func (j *job) follower(subtask int) backend.Follower {
+	f, _ := j.backends[subtask%len(j.backends)].(backend.Follower)
+	return f
 }
 
 // of is the subtask that owns g.
@@ -217,6 +234,9 @@ func (j *job) start(p *pending) {
 	for i, s := range j.subtasks {
 		s.loop.Async("persist", func(ctx context.Context) (err error) {
 			p.persisted[i], err = p.snapshots[i].Persist(ctx)
+			if f := j.follower(i); f != nil && err == nil {
+				f.Acknowledged(p.id, p.persisted[i].Handle)
+			}
 			return err
 		}, func(err error) {
 			p.errs[i] = err
@@ -242,6 +262,9 @@ func (j *job) finish(p *pending) (*checkpointed, error) {
 		h := p.persisted[i].Handle
 		j.h.want(h.Checkpoint == p.id && h.Range == s.keyed.Range(), "handle says checkpoint %d and range %v, want %d and %v", h.Checkpoint, h.Range, p.id, s.keyed.Range())
 		c.handles = append(c.handles, h)
+		if f := j.follower(i); f != nil {
+			f.Completed(p.id, p.id-1)
+		}
 		j.h.ok(s.keyed.Completed(s.worker.Ctx, p.id, p.id-1))
 	}
 	j.h.apart(c, j.borrowed)
@@ -262,7 +285,10 @@ func (j *job) abort(p *pending) {
 }
 
 func (j *job) aborted(id uint64) {
-	for _, s := range j.subtasks {
+	for i, s := range j.subtasks {
+		if f := j.follower(i); f != nil {
+			f.Aborted(id)
+		}
 		j.h.ok(s.keyed.Aborted(s.worker.Ctx, id))
 	}
 }

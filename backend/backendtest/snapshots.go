@@ -295,9 +295,10 @@ func (h *harness) replaced(key string, body []byte, f func()) {
 	}
 }
 
-// wantOpenFails wants that with parallelism 1, 2 and 3 somebody fails to open.
+// wantOpenFails wants that with parallelism 1, 2 and 3 somebody fails to open, on workers that have nothing on their disks.
 func (h *harness) wantOpenFails(c *checkpointed, kind error, key string) {
 	for p := 1; p <= 3; p++ {
+		h.disks = nil
 		j, err := h.tryOpen(p, c.handles)
 		if err == nil {
 			j.close()
