@@ -27,7 +27,7 @@ const (
 	CheckpointPrecommitEnd   = "checkpoint-precommit-end"    //
 	CheckpointUploadBegin    = "checkpoint-upload-begin"     // subtask: the asynchronous part persists its state
 	CheckpointUploadEnd      = "checkpoint-upload-end"       //
-	CheckpointLocalCopyBegin = "checkpoint-local-copy-begin" // subtask: the copy for local recovery
+	CheckpointLocalCopyBegin = "checkpoint-local-copy-begin" // worker: the copy of an object for local recovery
 	CheckpointLocalCopyEnd   = "checkpoint-local-copy-end"   //
 	CheckpointAckBegin       = "checkpoint-ack-begin"        // subtask: acknowledges with its handles
 	CheckpointAckEnd         = "checkpoint-ack-end"          //

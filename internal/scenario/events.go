@@ -8,7 +8,7 @@ import (
 )
 
 // Events lists the events that a trigger may name, the points of checkpoint stages and of the log included. The copy for
-// local recovery is left out: its points are reserved and never passed, so a trigger there would never fire.
+// local recovery is left out: its points are passed only where that is on, so a trigger there would rarely fire.
 func Events() []string {
 	kinds := history.Kinds()
 	out := make([]string, len(kinds))
