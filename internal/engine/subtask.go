@@ -161,7 +161,7 @@ func (s *subtask) openKeyed(ctx context.Context) error {
 	s.record(ctx, history.Event{Kind: history.RestoreReplayed, Checkpoint: a.d.Restored, Dur: s.stats.ReplayTime,
 		Bytes: s.stats.DeltaBytes, Records: s.stats.ReplayedChanges})
 	if s.stats.LocalHits+s.stats.LocalMisses > 0 {
-		s.record(ctx, history.Event{Kind: history.RestoreLocal, Checkpoint: a.d.Restored, Bytes: s.stats.LocalBytes,
+		s.record(ctx, history.Event{Kind: history.RestoreCopied, Checkpoint: a.d.Restored, Bytes: s.stats.LocalBytes,
 			Count: s.stats.LocalHits, From: s.stats.LocalMisses})
 	}
 	return nil

@@ -202,7 +202,7 @@ func Kinds() []Kind {
 		MaterializationBegin, MaterializationUploadBegin, MaterializationUploadEnd, MaterializationUsed,
 		MaterializationConfirmed, MaterializationSkipped, MaterializationFailed,
 		StorePutBegin, StorePutEnd, StoreGetBegin, StoreGetEnd, StoreDeleteBegin, StoreDeleteEnd,
-		RestoreBegin, RestoreLoaded, RestoreReplayed, RestoreLocal, RestoreDone, SourceStarted, RescaleBegin, RescaleDone,
+		RestoreBegin, RestoreLoaded, RestoreReplayed, RestoreLocal, RestoreCopied, RestoreDone, SourceStarted, RescaleBegin, RescaleDone,
 		WorkerUp, WorkerDown, CoordinatorUp, CoordinatorDown, CoordinatorTakeover, FaultArmed, FaultHit, FaultHealed, CleanUp,
 	}
 }

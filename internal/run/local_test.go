@@ -85,7 +85,7 @@ func TestLocalRecoveryChangesNoResult(t *testing.T) {
 			}
 			hits, misses := int64(0), int64(0)
 			for _, e := range lines[history.Event](t, rd, results.HistoryFile) {
-				if e.Kind == history.RestoreLocal {
+				if e.Kind == history.RestoreCopied {
 					hits, misses = hits+e.Count, misses+e.From
 				}
 			}
