@@ -154,9 +154,7 @@ type harness struct {
 	borrowed bool
 	id       uint64        // of the newest checkpoint
 	nap      time.Duration // how long random runs pause at most
-	id      uint64        // of the newest checkpoint
-	disks   []world.Disk  // of the workers
-	nap     time.Duration // how long random runs pause at most
+	disks    []world.Disk  // of the workers
 }
 
 // ok wants no error.
