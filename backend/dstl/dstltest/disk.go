@@ -43,6 +43,20 @@ func (d *brokenDisk) step(fails bool) error {
 	return nil
 }
 
+// stopBefore sets stopAt; the storage's processes may be at work already.
+func (d *brokenDisk) stopBefore(step int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.stopAt = step
+}
+
+// stopped tells whether the machine has.
+func (d *brokenDisk) stopped() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.stopAt > 0 && d.steps >= d.stopAt
+}
+
 func (d *brokenDisk) Create(name string) (world.File, error) {
 	if err := d.step(false); err != nil {
 		return nil, err

@@ -294,7 +294,7 @@ func machineStops(s *storageHarness) {
 	for stop := 1; ; stop++ {
 		s.plain.Wipe()
 		s.reopen()
-		s.disk.stopAt = stop
+		s.disk.stopBefore(stop)
 		acked, deleted := map[string]bool{}, map[string]bool{}
 		var keys []string
 		for i := range 8 {
@@ -307,7 +307,7 @@ func machineStops(s *storageHarness) {
 				acked[gone] = false
 			}
 		}
-		stopped := s.disk.steps >= stop
+		stopped := s.disk.stopped()
 		_ = s.storage.Close(s.ctx) // on a disk that has stopped
 		s.plain.Crash()
 		s.reopen()
