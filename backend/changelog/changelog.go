@@ -35,6 +35,10 @@ type Options struct {
 	// nested state, one subtask of a worker at a time; 0: never. It bounds what checkpoints hold beside the base and what a
 	// restore replays, whatever the rate of changes.
 	Growth float64
+	// ReplayBudget does the same when replaying the log would take longer, as far as the last restore of the subtask tells; 0: never.
+	ReplayBudget time.Duration
+	// Concurrent is how many subtasks of a worker materialize at a time; another one tries again later. 0: all may.
+	Concurrent int
 	// MaterializeOff disables materialization: the log then grows until the job is restored without the changelog.
 	MaterializeOff bool
 	// Tolerated is how many materializations in a row may fail before the subtask does; 0: 3.
@@ -59,6 +63,12 @@ func (o Options) Validate() error {
 	}
 	if !(o.Growth >= 0) {
 		errs = append(errs, fmt.Errorf("growth is %v, must be 0 or more", o.Growth))
+	}
+	if o.ReplayBudget < 0 {
+		errs = append(errs, fmt.Errorf("replay budget is negative: %v", o.ReplayBudget))
+	}
+	if o.Concurrent < 0 {
+		errs = append(errs, fmt.Errorf("concurrent materializations are negative: %d", o.Concurrent))
 	}
 	if o.Tolerated < 0 {
 		errs = append(errs, fmt.Errorf("tolerated failures are negative: %d", o.Tolerated))
@@ -110,7 +120,8 @@ type Backend struct {
 	env    backend.WorkerEnv
 	nested backend.Backend
 	log    dstl.Log
-	grown  atomic.Bool // a subtask materializes since its log has grown
+	grown  atomic.Bool  // a subtask materializes since its log has grown
+	taken  atomic.Int64 // subtasks that materialize, where their number is bounded
 }
 
 var _ backend.Backend = (*Backend)(nil)

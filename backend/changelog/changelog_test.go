@@ -259,6 +259,74 @@ func TestGrownLogIsMaterializedOneSubtaskAtATime(t *testing.T) {
 	})
 }
 
+// TestReplayBudget: a log that would take longer to replay than is wanted is materialized, by what the last restore took.
+func TestReplayBudget(t *testing.T) {
+	simulate(t, func(r *rig) {
+		const budget = 20 * time.Microsecond // 2,000 bytes, as long as nothing was replayed
+		r.start(factory(changelog.Options{Materialize: time.Hour, ReplayBudget: budget}))
+		s := r.open(0, 1)
+		begun := func() int { return len(r.events(history.MaterializationBegin)) }
+		for id := uint64(1); begun() == 0; id++ {
+			want(id < 100, "no materialization although the log has grown for %d checkpoints", id)
+			s.fill("some value")
+			s.checkpoint(id)
+			log := s.Gauges().LogBytes
+			want((10*time.Nanosecond*time.Duration(log) > budget) == (begun() > 0), "checkpoint %d: %d materializations with %d bytes logged", id, begun(), log)
+		}
+		r.end(s)
+	})
+}
+
+// together is how many subtasks materialized at a time, at most, and how many did in all.
+func (r *rig) together() (most, all int) {
+	open := map[string]bool{}
+	for _, e := range r.worker.Events() {
+		switch e.Kind {
+		case history.MaterializationBegin:
+			all++
+			open[e.Actor] = true
+			most = max(most, len(open))
+		case history.MaterializationUploadEnd, history.MaterializationFailed:
+			delete(open, e.Actor)
+		}
+	}
+	return most, all
+}
+
+// TestConcurrentMaterializations: no more subtasks of a worker materialize at a time than may, and each does in the end, also
+// after ones that failed.
+func TestConcurrentMaterializations(t *testing.T) {
+	for _, limit := range []int{0, 1, 2} {
+		simulate(t, func(r *rig) {
+			r.inj.Add(store.Rule{Ops: []string{"put"}, Prefix: "base/", Delay: 4 * time.Second})
+			r.inj.Add(store.Rule{Ops: []string{"put"}, Prefix: "base/", Request: 2, Status: 403})
+			r.start(factory(changelog.Options{Materialize: 5 * time.Second, Concurrent: limit}))
+			var subs []*sub
+			for i := range 4 {
+				subs = append(subs, r.open(i, 4))
+			}
+			for id := uint64(1); id < 60; id++ {
+				for _, s := range subs {
+					s.fill(fmt.Sprint("value ", id))
+					s.checkpoint(id)
+					s.sleep(time.Second / 4)
+				}
+			}
+			most, all := r.together()
+			if limit == 0 {
+				want(most > 2 && r.skipped("crowded") == 0, "without a limit %d at a time, %d skipped", most, r.skipped("crowded"))
+			} else {
+				want(most == limit && r.skipped("crowded") > 0, "limit %d: %d at a time, %d skipped", limit, most, r.skipped("crowded"))
+			}
+			want(len(r.events(history.MaterializationFailed)) == 1, "%d failed", len(r.events(history.MaterializationFailed)))
+			for _, s := range subs {
+				want(s.Gauges().Materialized > 0, "limit %d: %d materializations, and none of a subtask", limit, all)
+			}
+			r.end(subs...)
+		})
+	}
+}
+
 func TestLogIsTruncatedBehindMaterializationAndSubsumption(t *testing.T) {
 	simulate(t, func(r *rig) {
 		r.start(factory(changelog.Options{}))

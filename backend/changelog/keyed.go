@@ -42,6 +42,8 @@ type keyed struct {
 	timers    uint64           // set so far; only the newest counts
 	waits     bool             // for the newest timer
 	grown     bool             // this materialization began since the log had grown
+	place     bool             // it takes one of the places of a worker
+	replaying float64          // nanoseconds that replaying a byte of the log takes, about
 	finished  int64            // materializations since Open
 	ended     atomic.Bool
 }

@@ -65,23 +65,72 @@ func (k *keyed) wait(d time.Duration) {
 // checkGrowth begins a materialization ahead of its time if the log has grown too large, and no other subtask of the worker
 // materializes for the same reason: all of them do at about the same time, and would compete.
 func (k *keyed) checkGrowth() {
-	limit := k.b.o.Growth
-	if limit == 0 || !k.waits || k.ended.Load() || k.running != nil || k.borrowed || k.base.id > k.confirmed {
+	if !k.waits || k.ended.Load() || k.running != nil || k.borrowed || k.base.id > k.confirmed || !k.tooLong() {
 		return
 	}
-	log, state := k.inheritedBytes+k.log.Since(k.cut), k.Keyed.Gauges().LiveBytes
-	if float64(log) > limit*float64(state) && k.b.grown.CompareAndSwap(false, true) {
+	if k.b.grown.CompareAndSwap(false, true) {
 		k.grown = true
 		k.timers++ // the timer is not waited for
 		k.tick()
 	}
 }
 
-// yield lets another subtask materialize whose log has grown.
+// tooLong tells whether the log exceeds its part of the state, or the time that a restore may take to replay it.
+func (k *keyed) tooLong() bool {
+	o := &k.b.o
+	if o.Growth == 0 && o.ReplayBudget == 0 {
+		return false
+	}
+	log := float64(k.inheritedBytes + k.log.Since(k.cut))
+	return o.Growth > 0 && log > o.Growth*float64(k.Keyed.Gauges().LiveBytes) ||
+		o.ReplayBudget > 0 && log*k.replaying > float64(o.ReplayBudget)
+}
+
+const (
+	// unknownRate is what replaying a byte of log takes where no restore has told yet, in nanoseconds: 100 MB a second.
+	unknownRate = 10
+	// tellingBytes is how much a restore must have replayed for its time to be more than that of a request.
+	tellingBytes = 256 << 10
+)
+
+// replayRate is what replaying a byte takes, in nanoseconds, after a restore that read some bytes in some time.
+func replayRate(bytes int64, took time.Duration) float64 {
+	if bytes < tellingBytes || took <= 0 {
+		return unknownRate
+	}
+	return float64(took) / float64(bytes)
+}
+
+// crowdedPart is the part of the interval after which a subtask tries again that found all places of its worker taken.
+const crowdedPart = 8
+
+// enter takes one of the places of the worker, if they are bounded.
+func (k *keyed) enter() bool {
+	most := int64(k.b.o.Concurrent)
+	if most == 0 || k.place {
+		return true
+	}
+	for {
+		n := k.b.taken.Load()
+		if n >= most {
+			return false
+		}
+		if k.b.taken.CompareAndSwap(n, n+1) {
+			k.place = true
+			return true
+		}
+	}
+}
+
+// yield lets another subtask materialize.
 func (k *keyed) yield() {
 	if k.grown {
 		k.grown = false
 		k.b.grown.Store(false)
+	}
+	if k.place {
+		k.place = false
+		k.b.taken.Add(-1)
 	}
 }
 
@@ -95,6 +144,12 @@ func (k *keyed) tick() {
 	if why := k.cannot(); why != "" {
 		k.emit(k.ctx, history.Event{Kind: history.MaterializationSkipped, Reason: why})
 		k.again()
+		return
+	}
+	if !k.enter() {
+		k.emit(k.ctx, history.Event{Kind: history.MaterializationSkipped, Reason: "crowded"})
+		k.yield()
+		k.wait(max(1, k.b.o.Materialize/crowdedPart))
 		return
 	}
 	if p, ok := k.Keyed.(preparer); ok {

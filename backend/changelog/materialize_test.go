@@ -23,3 +23,21 @@ func TestMaterializationsAreSpread(t *testing.T) {
 		}
 	}
 }
+
+func TestReplayRate(t *testing.T) {
+	for _, c := range []struct {
+		bytes int64
+		took  time.Duration
+		want  float64
+	}{
+		{0, 0, unknownRate},
+		{tellingBytes - 1, time.Second, unknownRate},
+		{tellingBytes, 0, unknownRate},
+		{1 << 20, 1 << 20, 1},
+		{1 << 20, 1 << 22, 4},
+	} {
+		if got := replayRate(c.bytes, c.took); got != c.want {
+			t.Errorf("%d bytes in %v: %v, want %v", c.bytes, c.took, got, c.want)
+		}
+	}
+}

@@ -35,6 +35,7 @@ func (b *Backend) restore(ctx context.Context, o backend.OpenOptions) (*keyed, e
 	read, err := b.log.Read(ctx, k.inherited, o.Range, &replay{to: k.Keyed, positioned: k.positioned, k: k})
 	stats.ReplayTime = b.env.World.Now() - began
 	stats.DeltaBytes, stats.ReplayedChanges = read.Bytes, read.Changes
+	k.replaying = replayRate(read.Bytes, stats.ReplayTime)
 	if err != nil {
 		return nil, errors.Join(err, k.Close(ctx))
 	}

@@ -61,7 +61,7 @@ const (
 	MaterializationUploadEnd   Kind = "materialization-upload-end" // Bytes
 	MaterializationUsed        Kind = "materialization-used"       // the checkpoints that begin from now on have it as their base
 	MaterializationConfirmed   Kind = "materialization-confirmed"  // a completed checkpoint contains it
-	MaterializationSkipped     Kind = "materialization-skipped"    // one was due and none began; Reason: running, borrowed, unconfirmed, unchanged
+	MaterializationSkipped     Kind = "materialization-skipped"    // one was due and none began; Reason: running, borrowed, unconfirmed, unchanged, crowded
 	MaterializationFailed      Kind = "materialization-failed"     // Error
 
 	StorePutBegin    Kind = "store-put-begin" // for triggers only, never stored: their record is the object trace

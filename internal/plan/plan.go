@@ -166,11 +166,14 @@ type Changelog struct {
 	// MaterializeOff turns materializations off: the log grows as long as the job keeps it.
 	MaterializeOff bool `json:"materializeOff,omitempty"`
 	// Growth is the size of the log, as a part of the state, beyond which a subtask materializes ahead of its time; 0: none.
-	Growth     float64  `json:"growth,omitzero"`
-	Preemptive int64    `json:"preemptive"` // bytes unsent above which a writer uploads ahead of the checkpoint
-	BatchDelay Duration `json:"batchDelay"`
-	BatchSize  int64    `json:"batchSize"`
-	InFlight   int64    `json:"inFlight"` // bytes of log a worker may have unsent or under way before its tasks wait
+	Growth float64 `json:"growth,omitzero"`
+	// ReplayBudget is the time that replaying the log may take before a subtask materializes ahead of its time; 0: any.
+	ReplayBudget Duration `json:"replayBudget,omitzero"`
+	Concurrent   int      `json:"concurrent,omitzero"` // subtasks of a worker that materialize at a time; 0: all
+	Preemptive   int64    `json:"preemptive"`          // bytes unsent above which a writer uploads ahead of the checkpoint
+	BatchDelay   Duration `json:"batchDelay"`
+	BatchSize    int64    `json:"batchSize"`
+	InFlight     int64    `json:"inFlight"` // bytes of log a worker may have unsent or under way before its tasks wait
 	// Storage is where the log lies, one of LogStorages; empty: LogDFS.
 	Storage string `json:"storage,omitempty"`
 }

@@ -72,6 +72,8 @@ func (b *Backend) validate(e *problems, where string) {
 	if c := b.Changelog; c.Enabled {
 		e.add(c.Materialize <= 0, "%schangelog.materialize must be positive", where)
 		e.add(!(c.Growth >= 0), "%schangelog.growth is negative", where)
+		e.add(c.ReplayBudget < 0, "%schangelog.replayBudget is negative", where)
+		e.add(c.Concurrent < 0, "%schangelog.concurrent is negative", where)
 		e.add(c.Preemptive <= 0, "%schangelog.preemptive must be positive", where)
 		e.add(c.BatchDelay < 0, "%schangelog.batchDelay is negative", where)
 		e.add(c.BatchSize <= 0, "%schangelog.batchSize must be positive", where)

@@ -192,6 +192,8 @@ func differences(a, b plan.Backend) []string {
 	add(x.MaterializeOff != y.MaterializeOff, "changelog.materialize.enabled")
 	add(x.Materialize != y.Materialize, "changelog.materialize.every")
 	add(x.Growth != y.Growth, "changelog.materialize.growth")
+	add(x.ReplayBudget != y.ReplayBudget, "changelog.materialize.replayBudget")
+	add(x.Concurrent != y.Concurrent, "changelog.materialize.concurrent")
 	add(x.Preemptive != y.Preemptive, "changelog.preemptive")
 	add(x.BatchDelay != y.BatchDelay, "changelog.batch.delay")
 	add(x.BatchSize != y.BatchSize, "changelog.batch.size")

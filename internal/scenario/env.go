@@ -267,6 +267,8 @@ func (l *loader) changelog(f field, owner string, c *plan.Changelog) {
 			if read(m, "growth", &growth, share) {
 				c.Growth = float64(growth)
 			}
+			read(m, "replayBudget", &c.ReplayBudget, positiveDuration)
+			read(m, "concurrent", &c.Concurrent, inRange)
 		}
 	}
 	if b, ok := o.find("batch"); ok {

@@ -205,6 +205,12 @@ func (w *writer) arms() {
 		if c.Growth > 0 {
 			set(4, "growth", registry.Share(c.Growth).String(), "changelog.materialize.growth")
 		}
+		if c.ReplayBudget > 0 {
+			set(4, "replayBudget", c.ReplayBudget.String(), "changelog.materialize.replayBudget")
+		}
+		if c.Concurrent > 0 {
+			set(4, "concurrent", strconv.Itoa(c.Concurrent), "changelog.materialize.concurrent")
+		}
 		set(3, "preemptive", registry.Bytes(c.Preemptive).String(), "changelog.preemptive")
 		w.line(3, "batch:", "")
 		set(4, "delay", c.BatchDelay.String(), "changelog.batch.delay")
