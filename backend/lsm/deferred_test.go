@@ -168,7 +168,8 @@ func TestDeferredSize(t *testing.T) {
 				for j := range value {
 					value[j] = byte(r.rng.Uint32())
 				}
-				deferred, err := true, error(nil)
+				var deferred bool
+				var err error
 				if r.rng.IntN(4) == 0 {
 					deferred, err = r.k.DeleteLater(a)
 					last[string(a.Key)] = "gone"
