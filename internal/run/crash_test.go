@@ -15,6 +15,7 @@ import (
 	"statebench.dev/bench/backend/store"
 	"statebench.dev/bench/backend/store/embedded"
 	"statebench.dev/bench/backend/store/provision"
+	"statebench.dev/bench/backend/store/provision/minio"
 	"statebench.dev/bench/internal/catalog"
 	"statebench.dev/bench/internal/history"
 	"statebench.dev/bench/internal/plan"
@@ -27,8 +28,12 @@ import (
 const child = "RUN_TEST_CHILD"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(child) != "" {
-		if err := embedded.ServeChild(os.Args[1:]...); err != nil {
+	if of := os.Getenv(child); of != "" {
+		serve := func() error { return embedded.ServeChild(os.Args[1:]...) }
+		if of == "guard" {
+			serve = minio.Guard
+		}
+		if err := serve(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
