@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"time"
 
 	"github.com/tidwall/btree"
@@ -60,7 +61,8 @@ type Volume struct {
 	last    uint64              // number of the newest file
 	open    *round              // what the next sync makes durable; nil: nothing
 	closed  bool
-	damage  error // found by Open
+	damage  error    // found by Open
+	cut     []string // what Open could not read of files that nobody ended
 	stats   Stats
 }
 
@@ -72,7 +74,7 @@ type logFile struct {
 	name   string
 	f      world.File
 	size   int64
-	live   int  // segments in it that are in the index
+	live   int  // segments in it that are in the index, and 1 if it is damaged
 	erases bool // it says that segments of it or of older files are gone
 	named  bool // its name is durable; the committer's
 	failed bool // it takes nothing more
@@ -224,6 +226,8 @@ func (v *Volume) find(ctx context.Context, op, key string) (place, error) {
 		return p, nil
 	case v.damage != nil:
 		return place{}, fmt.Errorf("%s %q: %w", op, key, v.damage)
+	case len(v.cut) > 0:
+		return place{}, fmt.Errorf("%s %q: %w (not readable: %s)", op, key, store.ErrNotExist, strings.Join(v.cut, ", "))
 	}
 	return place{}, fmt.Errorf("%s %q: %w", op, key, store.ErrNotExist)
 }

@@ -17,7 +17,8 @@ import (
 //
 // A record of kind 1 puts a segment, one of kind 2, without a body, erases those of its key before it, in this file and in older
 // ones. Files are 00000001.wal and so on. One that does not end with a seal may end in the middle of a record, which counts as not
-// written: its writer crashed, or gave the file up after a failure. In one with a seal that is damage.
+// written: its writer crashed, or gave the file up after a failure. In one with a seal that is damage, and so it is where a record that
+// can be read comes later, since nothing is written behind a cut one.
 const (
 	magic     = "DSTLWAL1"
 	headSize  = 20
@@ -97,14 +98,46 @@ func (v *Volume) loadFile(number uint64, name string) error {
 		end -= sealSize
 	}
 	at, err := v.records(f, end)
-	if err == nil && at != end && whole {
-		err = fmt.Errorf("log volume: %s is damaged at offset %d of %d: %w", name, at, f.size, store.ErrCorrupt)
-		if v.damage == nil {
-			v.damage = err
-		}
-		err = nil // what can be read may be enough
+	if err != nil || at == end {
+		return err
 	}
-	return err
+	if !whole {
+		if whole, err = more(f, max(at+1, int64(len(magic))), end); err != nil {
+			return err
+		}
+	}
+	if !whole { // most likely a writer crashed
+		v.cut = append(v.cut, fmt.Sprintf("%s from offset %d of %d", name, at, f.size))
+		return nil
+	}
+	f.live++ // the file stays: what cannot be read of it may be needed
+	if v.damage == nil {
+		v.damage = fmt.Errorf("log volume: %s is damaged at offset %d of %d: %w", name, at, f.size, store.ErrCorrupt)
+	}
+	return nil // what can be read may be enough
+}
+
+// more tells whether a record begins at at or later.
+func more(f *logFile, at, end int64) (bool, error) {
+	b := make([]byte, min(chunk, max(0, end-at)))
+	for ; end-at >= headSize; at += int64(len(b)) - headSize - store.MaxKey {
+		b = b[:min(int64(len(b)), end-at)]
+		if _, err := f.f.ReadAt(b, at); err != nil {
+			return false, fmt.Errorf("read %s: %w", f.name, err)
+		}
+		for i := 0; i+headSize <= len(b); i++ {
+			if kind := b[i+18]; b[i+19] != 0 || kind != kindPut && kind != kindErase {
+				continue // spares most of the checksums
+			}
+			if _, _, ok := decodeHead(b[i:], f, at+int64(i), end); ok {
+				return true, nil
+			}
+		}
+		if at+int64(len(b)) == end {
+			return false, nil
+		}
+	}
+	return false, nil
 }
 
 // records reads records up to end and returns where the last whole one ends.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"statebench.dev/bench/backend/dstl"
@@ -194,4 +195,136 @@ func look(ctx context.Context, e dstl.StorageEnv, at int) error {
 		}
 	}
 	return v.Close(ctx)
+}
+
+// TestDamageOfAFileThatWasNotEnded: a bad record with a good one behind it is damage and told with file and offset. What is at the
+// end may have been cut; who misses it is told where.
+func TestDamageOfAFileThatWasNotEnded(t *testing.T) {
+	inWorld(t, func(ctx context.Context, e dstl.StorageEnv) error {
+		v, err := file.Open(ctx, e, file.Options{})
+		if err != nil {
+			return err
+		}
+		for i := range 3 {
+			if err := v.Put(ctx, segmentName(i), bytes.Repeat([]byte{byte(i)}, 100)); err != nil {
+				return err
+			}
+		}
+		if err := v.Close(ctx); err != nil {
+			return err
+		}
+		const name = "00000001.wal"
+		b, err := e.Disk.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		record := (len(b) - 8) / 3 // behind the magic
+		for at := range b {
+			bad := bytes.Clone(b)
+			bad[at] ^= 0x10
+			if err := e.Disk.WriteFile(name, bad); err != nil {
+				return err
+			}
+			if err := lookUnsealed(ctx, e, at >= 8+2*record); err != nil {
+				t.Errorf("byte %d of %d flipped: %v", at, len(b), err)
+			}
+		}
+		for size := range len(b) { // a cut end is none
+			if err := e.Disk.WriteFile(name, b[:size]); err != nil {
+				return err
+			}
+			if err := cutAt(ctx, e, size, record); err != nil {
+				t.Errorf("cut to %d of %d bytes: %v", size, len(b), err)
+			}
+		}
+		return nil
+	})
+}
+
+func segmentName(i int) string { return fmt.Sprintf("log/1/worker-0/%08d.seg", i) }
+
+// lookUnsealed wants one of three segments to be an error that names the file, and no other content: store.ErrCorrupt, or for the last
+// one store.ErrNotExist too.
+func lookUnsealed(ctx context.Context, e dstl.StorageEnv, last bool) error {
+	v, err := file.Open(ctx, e, file.Options{})
+	if err != nil {
+		if errors.Is(err, store.ErrCorrupt) && strings.Contains(err.Error(), ".wal") {
+			return nil
+		}
+		return err
+	}
+	told := false
+	for i := range 3 {
+		b, err := v.GetRange(ctx, segmentName(i), 0, 100)
+		switch {
+		case err == nil && bytes.Equal(b, bytes.Repeat([]byte{byte(i)}, 100)):
+		case err == nil:
+			return fmt.Errorf("segment %d has other content", i)
+		case !strings.Contains(err.Error(), "00000001.wal") || !strings.Contains(err.Error(), "offset"):
+			return fmt.Errorf("it does not say where: %w", err)
+		case errors.Is(err, store.ErrCorrupt) || i == 2 && last && errors.Is(err, store.ErrNotExist):
+			told = true
+		default:
+			return err
+		}
+	}
+	if !told {
+		return errors.New("nothing is missed")
+	}
+	return v.Close(ctx)
+}
+
+// cutAt wants what is whole before the cut, and what is behind it not to be there rather than damaged.
+func cutAt(ctx context.Context, e dstl.StorageEnv, size, record int) error {
+	v, err := file.Open(ctx, e, file.Options{})
+	if err != nil {
+		return err
+	}
+	for i := range 3 {
+		_, err := v.GetRange(ctx, segmentName(i), 0, 100)
+		if whole := size >= 8+(i+1)*record; whole && err != nil || !whole && !errors.Is(err, store.ErrNotExist) {
+			return fmt.Errorf("segment %d: %w", i, err)
+		}
+	}
+	return v.Close(ctx)
+}
+
+// TestDamagedFilesStay: nobody can tell that nothing in them is needed, and they are what a report is about.
+func TestDamagedFilesStay(t *testing.T) {
+	inWorld(t, func(ctx context.Context, e dstl.StorageEnv) error {
+		v, err := file.Open(ctx, e, file.Options{})
+		if err != nil {
+			return err
+		}
+		if err := putAll(ctx, e.World, v, 0, 4); err != nil {
+			return err
+		}
+		if err := v.Close(ctx); err != nil {
+			return err
+		}
+		const name = "00000001.wal"
+		b, err := e.Disk.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		b[8+3]++ // in the head of the first record
+		if err := e.Disk.WriteFile(name, b); err != nil {
+			return err
+		}
+		for range 2 {
+			if v, err = file.Open(ctx, e, file.Options{}); err != nil {
+				return err
+			}
+			if err := putAll(ctx, e.World, v, 100, 1); err != nil { // the round after which files go
+				return err
+			}
+			if _, err := v.Stat(ctx, "log/1/worker-1/00000001.seg"); !errors.Is(err, store.ErrCorrupt) || !strings.Contains(err.Error(), name+" is damaged at offset 8 of") {
+				t.Errorf("a segment of the damaged file: %v", err)
+			}
+			if err := v.Close(ctx); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
