@@ -69,7 +69,7 @@ func randomChange(r *rand.Rand, groups keygroup.Range) (op Op, a backend.Addr, v
 // section frames sets and returns the bytes of their section.
 func frameSection(sets []*set, groups keygroup.Range, blockSize int) (body []byte, sec Section, object []byte) {
 	f := framer{blockSize: blockSize}
-	f.begin(nil)
+	f.begin(nil, 0)
 	sec = f.section(sectionOf{log: "1/count-0", groups: groups, states: []State{
 		{ID: 0, Spec: backend.StateSpec{Name: "a", Type: backend.Value, Access: backend.Point}},
 		{ID: 1, Spec: backend.StateSpec{Name: "b", Type: backend.List, Access: backend.Ordered}},
@@ -173,6 +173,24 @@ func TestDeadBytesAreNotFramed(t *testing.T) {
 	}
 }
 
+// TestFramingCopiesOnce: an object of values that do not compress stays in the memory that it was begun in.
+func TestFramingCopiesOnce(t *testing.T) {
+	c, r := &changeSet{}, rand.NewChaCha8([32]byte{1})
+	c.reset(0)
+	value := make([]byte, 200)
+	for i := range 10_000 {
+		r.Read(value)
+		c.add(OpPut, backend.Addr{Group: keygroup.ID(i % 64), Key: binary.BigEndian.AppendUint64(nil, uint64(i))}, 0, value)
+	}
+	f := framer{blockSize: 32 << 10}
+	f.begin(nil, c.size())
+	began := &f.body[0]
+	f.section(sectionOf{log: "1/count-0", groups: keygroup.Range{To: 64}}, []*set{{changes: c}}, []int64{0})
+	if body := f.end(); len(body) < 2_000_000 || &body[0] != began {
+		t.Errorf("the memory of an object of %d bytes was exchanged", len(body))
+	}
+}
+
 // benchAppend appends b.N changes over keys keys and ends a change set every 5 MiB; frame says whether it is framed too.
 func benchAppend(b *testing.B, keys int, frame bool) {
 	const threshold = 5 << 20
@@ -189,7 +207,7 @@ func benchAppend(b *testing.B, keys int, frame bool) {
 	sizes := []int64{0}
 	cut := func() {
 		if frame {
-			f.begin(body)
+			f.begin(body, c.size())
 			f.section(sectionOf{log: "1/count-0", groups: groups}, []*set{{changes: c}}, sizes)
 			body = f.end()
 		}

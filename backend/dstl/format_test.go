@@ -73,7 +73,7 @@ func TestGoldenSegmentStaysReadable(t *testing.T) {
 
 func TestObjectWithSeveralSections(t *testing.T) {
 	f := framer{blockSize: 64}
-	f.begin(nil)
+	f.begin(nil, 0)
 	for i := range 3 {
 		sets, _ := goldenSets()
 		f.section(sectionOf{log: []string{"a", "b", "c"}[i], groups: goldenGroups}, sets[:1+i%2], make([]int64, 2))

@@ -29,9 +29,11 @@ type framer struct {
 // tryEvery is after how many blocks that did not compress only one in as many is tried.
 const tryEvery = 8
 
-// begin starts an object in buf's memory.
-func (f *framer) begin(buf []byte) {
-	f.body = append(buf[:0], magic...)
+// begin starts an object of about raw bytes in buf's memory, or in other memory if that is too small: growing step by step would copy
+// what was framed several times.
+func (f *framer) begin(buf []byte, raw int64) {
+	f.body = slices.Grow(buf[:0], int(raw)+blockHeader+s2.MaxEncodedLen(2*f.blockSize))
+	f.body = append(f.body, magic...)
 	f.body = binary.LittleEndian.AppendUint16(f.body, version)
 	f.body = binary.LittleEndian.AppendUint16(f.body, 0)
 	f.sections = f.sections[:0]

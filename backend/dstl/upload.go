@@ -113,6 +113,16 @@ func (l *segmentLog) everybodyIn(uploads []*upload) bool {
 	return len(in) >= l.writers
 }
 
+// raw is the number of bytes to frame.
+func (b *batch) raw() (n int64) {
+	for _, u := range b.uploads {
+		for _, s := range u.sets {
+			n += s.raw
+		}
+	}
+	return n
+}
+
 // ship frames b and starts its upload once there is room.
 func (l *segmentLog) ship(ctx context.Context, b *batch) {
 	if left, err := l.admit(b); err != nil || !left {
@@ -166,7 +176,7 @@ func (l *segmentLog) frame(b *batch) {
 	l.next++
 	l.mu.Unlock()
 
-	l.framer.begin(body)
+	l.framer.begin(body, b.raw())
 	var writers []*writer
 	for _, u := range b.uploads {
 		if len(u.sets) == 0 || slices.Contains(writers, u.w) {
