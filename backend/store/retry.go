@@ -28,7 +28,7 @@ type RetryPolicy struct {
 }
 
 // DefaultRetryPolicy returns the policy of a run that says nothing else: 6 attempts within about 5 s of waits, 10 s each, and
-// about half a minute for what is throttled.
+// about half a minute for what is throttled, longer only where the store asks for it.
 func DefaultRetryPolicy() RetryPolicy {
 	return RetryPolicy{Attempts: 6, Throttled: 30, Base: 100 * time.Millisecond, Cap: 2 * time.Second, Timeout: 10 * time.Second}
 }
