@@ -85,6 +85,7 @@ func (j *ends) finish() {
 // log goes through the coordinator log: its numbers have no gap, and it completes and drops what the history does.
 func (j *ends) log() (completed, dropped map[uint64]bool) {
 	completed, dropped = map[uint64]bool{}, map[uint64]bool{}
+	claimed := map[uint64]bool{} // what a start made the job's: savepoints become its checkpoints
 	want := uint64(1)
 	for _, l := range j.c.CoordLog {
 		if l.Sequence != want {
@@ -98,10 +99,14 @@ func (j *ends) log() (completed, dropped map[uint64]bool) {
 			}
 			completed[l.Checkpoint] = true
 		case checkpoint.Drop:
-			if !completed[l.Checkpoint] || dropped[l.Checkpoint] || j.subsumed[l.Checkpoint] == 0 {
+			if !completed[l.Checkpoint] && !claimed[l.Checkpoint] || dropped[l.Checkpoint] || j.subsumed[l.Checkpoint] == 0 {
 				j.f.add(0, "the coordinator log drops checkpoint %d (entry %d), which it did not hold, or which the history retains", l.Checkpoint, l.Sequence)
 			}
 			dropped[l.Checkpoint] = true
+		case checkpoint.Start:
+			if l.Mode == plan.ModeClaim {
+				claimed[l.Checkpoint] = true
+			}
 		}
 	}
 	return completed, dropped
@@ -128,7 +133,7 @@ func (j *restorable) Observe(e *history.Event) {
 		}
 	case history.JobStarted:
 		switch {
-		case e.Reason != plan.ModeClaim:
+		case plan.ModeOf(e.Text, e.Reason) != plan.ModeClaim:
 			j.lived, j.claimed = len(j.completed), 0
 		case e.Text == plan.FromSavepoint:
 			j.claimed = e.Checkpoint

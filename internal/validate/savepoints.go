@@ -14,8 +14,8 @@ import (
 
 // savepoints is C5: the steps of the plan, and nothing else, are what the job's life was. Each savepoint ends once, as the
 // coordinator log says; it needs nothing but its own objects, which were put while it was taken, and which nobody touched
-// since or names in a checkpoint; nothing was emitted behind one that the job was stopped with; and a job that was started
-// began from what it was to start from.
+// since or names in a checkpoint, unless a start let the job do so; nothing was emitted behind one that the job was stopped with;
+// and a job that was started began from what it was to start from, in a mode that the coordinator log knows.
 type savepoints struct {
 	c *Case
 	*trace
@@ -25,8 +25,23 @@ type savepoints struct {
 	emitted   map[attemptPartition]int64 // how far the sources came
 	life      []string                   // what the job went through
 	started   *taken                     // a start whose first attempt has not begun
+	starts    []start                    // all of them
+	subsumed  map[uint64]time.Duration   // when checkpoints, and savepoints that were claimed, were subsumed
 	last      uint64                     // savepoint that completed last
 	f         findings
+}
+
+// start is one of the job.
+type start struct {
+	owner
+	n    int64
+	from string
+}
+
+// usual tells whether it leaves things as they are: the job's own checkpoints stay its own. Results from before there were modes
+// have none.
+func (s start) usual() bool {
+	return s.mode == "" || s.from == plan.FromCheckpoint && s.mode == plan.ModeClaim
 }
 
 // taken is an event about a savepoint, or the job's life.
@@ -42,7 +57,8 @@ type taken struct {
 }
 
 func newSavepoints(c *Case) *savepoints {
-	return &savepoints{c: c, trace: newTrace(), triggered: map[uint64]taken{}, ended: map[uint64]string{}, completed: map[uint64]taken{}, emitted: map[attemptPartition]int64{}}
+	return &savepoints{c: c, trace: newTrace(), triggered: map[uint64]taken{}, ended: map[uint64]string{}, completed: map[uint64]taken{},
+		emitted: map[attemptPartition]int64{}, subsumed: map[uint64]time.Duration{}}
 }
 
 func (j *savepoints) Observe(e *history.Event) {
@@ -57,11 +73,14 @@ func (j *savepoints) Observe(e *history.Event) {
 			j.f.add(e.N, "the job was stopped with savepoint %d, the last one to complete was %d", e.Checkpoint, j.last)
 		}
 	case history.JobStarted:
-		j.life = append(j.life, begun(e.Text, e.Reason, j.asked(e)))
+		j.life = append(j.life, begun(e.Text, plan.ModeOf(e.Text, e.Reason), j.asked(e)))
 		if e.Text == plan.FromSavepoint && e.Checkpoint != j.last {
 			j.f.add(e.N, "the job was started from savepoint %d, the last one to complete was %d", e.Checkpoint, j.last)
 		}
 		j.started = &taken{n: e.N, id: e.Checkpoint}
+		j.starts = append(j.starts, start{owner{e.Checkpoint, e.Reason}, e.N, e.Text})
+	case history.CheckpointSubsumed:
+		j.subsumed[e.Checkpoint] = e.At
 	case history.AttemptStarted:
 		if s := j.started; s != nil && e.Checkpoint != s.id {
 			j.f.add(e.N, "attempt %d restored %d, the job was started from %d", e.Attempt, e.Checkpoint, s.id)
@@ -117,7 +136,7 @@ func begun(from, mode string, p int) string {
 
 // asked is the parallelism of a start, 0 where the plan leaves it as it was, whatever rescales made of it.
 func (j *savepoints) asked(e *history.Event) int {
-	if want := j.planned(); len(j.life) < len(want) && want[len(j.life)] == begun(e.Text, e.Reason, 0) {
+	if want := j.planned(); len(j.life) < len(want) && want[len(j.life)] == begun(e.Text, plan.ModeOf(e.Text, e.Reason), 0) {
 		return 0
 	}
 	return int(e.Count)
@@ -180,15 +199,11 @@ func (j *savepoints) finish() {
 			j.f.add(j.triggered[id].n, "savepoint %d was triggered and never ended", id)
 		}
 	}
-	inLog := map[uint64]bool{}
-	for _, l := range j.c.CoordLog {
-		if checkpoint.Kind(l.Kind) != checkpoint.Savepoint {
-			continue
+	log := j.log()
+	for _, s := range j.starts {
+		if !log.starts[s.owner] && !s.usual() {
+			j.f.add(s.n, "the job was started from %d in mode %s, which the coordinator log does not say", s.id, s.mode)
 		}
-		if j.completed[l.Checkpoint].n == 0 || inLog[l.Checkpoint] {
-			j.f.add(0, "the coordinator log completes savepoint %d (entry %d), the history does not, or once only", l.Checkpoint, l.Sequence)
-		}
-		inLog[l.Checkpoint] = true
 	}
 	audited := map[uint64]*results.RestoreLineOf{}
 	for i := range j.c.Restores {
@@ -198,11 +213,13 @@ func (j *savepoints) finish() {
 	}
 	for _, id := range sortedKeys(j.completed) {
 		t := j.completed[id]
-		if !inLog[id] {
+		if !log.savepoints[id] {
 			j.f.add(t.n, "savepoint %d completed without an entry in the coordinator log", id)
 		}
 		r := audited[id]
 		switch {
+		case log.claimed[id]:
+			j.claimed(t)
 		case r == nil:
 			j.f.add(t.n, "savepoint %d completed and was not found in the store", id)
 		case !r.OK:
@@ -213,8 +230,67 @@ func (j *savepoints) finish() {
 	}
 	for _, r := range j.c.Refs {
 		for _, o := range r.Added {
-			if strings.HasPrefix(o.Key, checkpoint.SavepointPrefix) {
+			if id, ok := checkpoint.SavepointOf(o.Key); ok && !log.lent[r.Checkpoint][id] {
 				j.f.add(0, "checkpoint %d names %s, which is the user's", r.Checkpoint, o.Key)
+			}
+		}
+	}
+}
+
+// owner is who owns, in a mode, what a job was started from.
+type owner struct {
+	id   uint64
+	mode string
+}
+
+// ledger is what the coordinator log says of savepoints.
+type ledger struct {
+	savepoints map[uint64]bool            // completed
+	claimed    map[uint64]bool            // made the job's by a start
+	starts     map[owner]bool             // that changed hands
+	lent       map[uint64]map[uint64]bool // by checkpoint: the savepoints that it may name, since the job was started from them
+}
+
+// log goes through the coordinator log.
+func (j *savepoints) log() ledger {
+	o := ledger{savepoints: map[uint64]bool{}, claimed: map[uint64]bool{}, starts: map[owner]bool{}, lent: map[uint64]map[uint64]bool{}}
+	var lent map[uint64]bool
+	for _, l := range j.c.CoordLog {
+		switch checkpoint.Kind(l.Kind) {
+		case checkpoint.Savepoint:
+			if j.completed[l.Checkpoint].n == 0 || o.savepoints[l.Checkpoint] {
+				j.f.add(0, "the coordinator log completes savepoint %d (entry %d), the history does not, or once only", l.Checkpoint, l.Sequence)
+			}
+			o.savepoints[l.Checkpoint] = true
+		case checkpoint.Complete:
+			o.lent[l.Checkpoint] = lent
+		case checkpoint.Start:
+			o.starts[owner{l.Checkpoint, l.Mode}] = true
+			id, ok := checkpoint.SavepointOf(l.Meta)
+			o.claimed[id] = o.claimed[id] || ok && l.Mode == plan.ModeClaim
+			switch {
+			case l.Mode == plan.ModeNoClaim:
+				lent = nil
+			case ok:
+				lent = map[uint64]bool{id: true}
+			default: // as the checkpoint may that it was started from
+				lent = o.lent[l.Checkpoint]
+			}
+		}
+	}
+	return o
+}
+
+// claimed checks that nothing of a claimed savepoint was deleted before the job subsumed it. Whether what is left of it can be
+// restored is C3's, like of any other checkpoint.
+func (j *savepoints) claimed(t taken) {
+	for _, key := range sortedKeys(j.objects) {
+		if !strings.HasPrefix(key, checkpoint.SavepointFolder(t.id)) {
+			continue
+		}
+		for _, d := range j.objects[key].deletes {
+			if at, ok := j.subsumed[t.id]; !ok || d.start < at {
+				j.f.add(t.n, "%s was deleted at %v by %s (request %d), before the job that had claimed savepoint %d subsumed it", key, d.start, d.who, d.seq, t.id)
 			}
 		}
 	}

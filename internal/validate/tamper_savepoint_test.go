@@ -32,6 +32,78 @@ func lifelong() (plan.Plan, error) {
 	return p, err
 }
 
+// owners is the run of a job that is started in mode legacy from a native savepoint, whose tables its checkpoints go on to name,
+// and in mode claim from another one, which it subsumes.
+const owners = "owners-1"
+
+func owned() (plan.Plan, error) {
+	p, err := disturbed("changelog-off")
+	p.Arm, p.Baseline, p.Faults, p.Rescales, p.Backend.Name = "owners", false, nil, nil, "lsm"
+	again := func(name, mode string) plan.Phase {
+		return plan.Phase{Name: name, Within: seconds(30), Steps: []plan.Step{{Stop: &plan.Stop{Savepoint: plan.Native}},
+			{Start: &plan.Start{From: plan.FromSavepoint, Mode: mode}}}}
+	}
+	p.Phases = slices.Concat([]plan.Phase{
+		{Name: "warm", Records: 600}, again("borrow", plan.ModeLegacy),
+		{Name: "on", Records: 600}, again("take", plan.ModeClaim),
+		{Name: "chaos", Records: 1200},
+	}, p.Phases[2:])
+	return p, err
+}
+
+// ownerships damages what says who owns a savepoint.
+func ownerships() []tampering {
+	begins := func(mode string, change func(all []results.LogLine, i int)) func(f *files) (id uint64) {
+		return func(f *files) (id uint64) {
+			edit(f, results.CoordLogFile, func(all []results.LogLine) []results.LogLine {
+				i := find(f, all, 0, func(l *results.LogLine) bool { return l.Kind == string(checkpoint.Start) && l.Mode == mode })
+				id = all[i].Checkpoint
+				change(all, i)
+				return all
+			})
+			return id
+		}
+	}
+	silent := func(mode string) func(f *files) uint64 {
+		return begins(mode, func(all []results.LogLine, i int) { all[i].Kind = string(checkpoint.Reserve) })
+	}
+	all := []tampering{
+		{check: "C5", name: "a start that the log does not have", do: func(f *files) string {
+			return fmt.Sprintf("the job was started from %d in mode legacy, which the coordinator log does not say", silent(plan.ModeLegacy)(f))
+		}},
+		{check: "C5", name: "named without leave", do: func(f *files) string {
+			begins(plan.ModeLegacy, func(all []results.LogLine, i int) { all[i].Mode = plan.ModeNoClaim })(f)
+			return "which is the user's"
+		}},
+		{check: "C5", name: "gone without being claimed", also: []string{"C2"}, do: func(f *files) string {
+			return fmt.Sprintf("savepoint %d completed and was not found", silent(plan.ModeClaim)(f))
+		}},
+		{check: "C2", name: "dropped without being claimed", also: []string{"C5"}, do: func(f *files) string {
+			return fmt.Sprintf("drops checkpoint %d", silent(plan.ModeClaim)(f))
+		}},
+		{check: "C5", name: "deleted before it was subsumed", do: func(f *files) string {
+			key := ""
+			claimed := lines[results.LogLine](f, results.CoordLogFile)
+			id := claimed[find(f, claimed, 0, func(l *results.LogLine) bool { return l.Kind == string(checkpoint.Start) && l.Mode == plan.ModeClaim })].Checkpoint
+			f.requests(func(all []history.Request) []history.Request {
+				i := find(f, all, 0, func(q *history.Request) bool {
+					of, ok := checkpoint.SavepointOf(q.Key)
+					return q.Op == history.OpDelete && ok && of == id
+				})
+				key = all[i].Key
+				put := all[find(f, all, 0, func(q *history.Request) bool { return q.Op == history.OpPut && q.Key == key })]
+				all[i].Start = put.Start + put.Duration + time.Millisecond
+				return all
+			})
+			return key
+		}},
+	}
+	for i := range all {
+		all[i].run = owners
+	}
+	return all
+}
+
 func savepoints() []tampering {
 	events := func(k history.Kind, nth int, change func(all []history.Event, i int) []history.Event) func(f *files) string {
 		return func(f *files) string {

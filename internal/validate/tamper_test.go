@@ -27,7 +27,7 @@ type tampering struct {
 // TestOneThingIsWrong tampers with one thing at a time: the check that it belongs to fails with evidence that names it, those
 // listed beside may, and nothing else does. H1 and H2 are inconclusive instead, since nothing is known of the system then.
 func TestOneThingIsWrong(t *testing.T) {
-	all := slices.Concat(assumptions(), states(), orders(), endings(), fences(), objects(), figures(), savepoints())
+	all := slices.Concat(assumptions(), states(), orders(), endings(), fences(), objects(), figures(), savepoints(), ownerships())
 	seen := map[string]int{}
 	for _, c := range all {
 		if seen[c.check]++; testing.Short() && seen[c.check] > 1 {

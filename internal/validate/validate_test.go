@@ -90,11 +90,13 @@ var invocation = sync.OnceValues(func() (results.Dir, error) {
 		}
 		v.Plans = append(v.Plans, p)
 	}
-	p, err := lifelong()
-	if err != nil {
-		return "", err
+	for _, life := range []func() (plan.Plan, error){lifelong, owned} {
+		p, err := life()
+		if err != nil {
+			return "", err
+		}
+		v.Plans = append(v.Plans, p)
 	}
-	v.Plans = append(v.Plans, p)
 	dir, m, err := run.Invoke(judgeIt(), v)
 	if err == nil && m.Exit != 0 {
 		err = fmt.Errorf("exit code %d: %+v", m.Exit, m)
@@ -321,7 +323,7 @@ func catalogIDs() (all []string) {
 }
 
 func TestGoodRunsPass(t *testing.T) {
-	for _, name := range []string{off, on, lives} {
+	for _, name := range []string{off, on, lives, owners} {
 		verdicts, err := copyOf(t, name).judge()
 		if err != nil {
 			t.Fatal(err)
