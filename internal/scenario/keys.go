@@ -241,6 +241,8 @@ func stepKeys(path string) []key {
 	}
 	return []key{
 		{name: "from", kind: "word", words: []string{plan.FromSavepoint, plan.FromCheckpoint}, need: true},
+		{name: "mode", kind: "word", words: []string{plan.ModeClaim, plan.ModeNoClaim, plan.ModeLegacy},
+			about: "who owns that from then on; absent: no-claim for a savepoint, claim for a checkpoint"},
 		{name: "parallelism", kind: "int", lo: 1, hi: maxMax, about: "absent: as before"},
 		{name: "arm", kind: "text", about: "the arm whose backend it takes; absent: as before"},
 	}

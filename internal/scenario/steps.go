@@ -129,6 +129,7 @@ func (l *loader) start(f field, s *Scenario, now *life) *plan.Start {
 	if read(o, "from", &start.From, word) && now.stopped {
 		l.startFrom(l.places[f.path+".from"], start.From, now)
 	}
+	read(o, "mode", &start.Mode, word)
 	if read(o, "parallelism", &start.Parallelism, whole(1, s.Job.MaxParallelism)) && start.Parallelism > s.Workers.Count*s.Workers.Slots {
 		l.fail(l.places[f.path+".parallelism"], "parallelism must be at most %d, the slots of %d workers with %d each, is %d",
 			s.Workers.Count*s.Workers.Slots, s.Workers.Count, s.Workers.Slots, start.Parallelism)
@@ -215,6 +216,9 @@ func stepText(s plan.Step) string {
 
 func startText(s *plan.Start) []string {
 	out := []string{"from: " + s.From}
+	if s.Mode != "" {
+		out = append(out, "mode: "+s.Mode)
+	}
 	if s.Parallelism > 0 {
 		out = append(out, "parallelism: "+strconv.Itoa(s.Parallelism))
 	}
@@ -235,6 +239,9 @@ func stepWords(s plan.Step) string {
 		return "cancel the job at once, its retained checkpoints stay"
 	}
 	text := "start it from the " + strings.ReplaceAll(s.Start.From, "-", " ")
+	if s.Start.Mode != "" {
+		text += " in mode " + s.Start.Mode
+	}
 	if s.Start.Parallelism > 0 {
 		text += " at parallelism " + grouped(int64(s.Start.Parallelism))
 	}
