@@ -72,6 +72,46 @@ func TestLogKeepsItsState(t *testing.T) {
 	})
 }
 
+// TestStartSaysWhoOwnsWhat: in each mode, before and after the log was read again.
+func TestStartSaysWhoOwnsWhat(t *testing.T) {
+	at := func(id uint64) Retained { return Retained{id, MetadataKey(id, 1)} }
+	saved := Retained{5, SavepointMetadataKey(5, 1)}
+	for _, c := range []struct {
+		name string
+		do   func(ctx context.Context, l *Log) error
+		want State
+	}{
+		{"a savepoint without claim", func(ctx context.Context, l *Log) error { return l.Start(ctx, 5, saved.Metadata, NoClaim) },
+			State{Seq: 6, Retained: nil, Savepoints: []Retained{saved}, Released: []Retained{at(3), at(4)}, Origin: saved, Mode: NoClaim}},
+		{"a savepoint, claimed", func(ctx context.Context, l *Log) error { return l.Start(ctx, 5, saved.Metadata, Claim) },
+			State{Seq: 6, Newest: 5, Retained: []Retained{at(3), at(4), saved}}},
+		{"a checkpoint in mode legacy", func(ctx context.Context, l *Log) error { return l.Start(ctx, 4, at(4).Metadata, Legacy) },
+			State{Seq: 6, Savepoints: []Retained{saved}, Released: []Retained{at(3), at(4)}, Origin: at(4), Mode: Legacy}},
+		{"a checkpoint that was the user's, claimed", func(ctx context.Context, l *Log) error {
+			return errors.Join(l.Start(ctx, 4, at(4).Metadata, Legacy), l.Start(ctx, 4, at(4).Metadata, Claim))
+		}, State{Seq: 7, Retained: []Retained{at(4)}, Savepoints: []Retained{saved}, Released: []Retained{at(3)}}},
+		{"a checkpoint of the new life", func(ctx context.Context, l *Log) error {
+			return errors.Join(l.Start(ctx, 5, saved.Metadata, NoClaim), l.Complete(ctx, 6, at(6).Metadata))
+		}, State{Seq: 7, Newest: 6, Retained: []Retained{at(6)}, Savepoints: []Retained{saved}, Released: []Retained{at(3), at(4)}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			simulate(t, 1, func(ctx context.Context, w world.World) {
+				mem := store.NewMem()
+				l := open(t, ctx, w, mem, "a")
+				_, err := l.TakeOver(ctx)
+				must(t, errors.Join(err, l.Reserve(ctx, 1), l.Complete(ctx, 3, at(3).Metadata), l.Complete(ctx, 4, at(4).Metadata),
+					l.Savepoint(ctx, 5, saved.Metadata), c.do(ctx, l)))
+				c.want.Term, c.want.Owner, c.want.Reserved, c.want.Newest = 1, "a", 1000, max(4, c.want.Newest)
+				for _, got := range []State{l.State(), open(t, ctx, w, mem, "b").State()} {
+					if fmt.Sprint(got) != fmt.Sprint(c.want) { // an empty list is as good as none
+						t.Errorf("got %+v, want %+v", got, c.want)
+					}
+				}
+			})
+		})
+	}
+}
+
 func TestStaleLeaderLosesASequenceNumberAndStepsDown(t *testing.T) {
 	simulate(t, 1, func(ctx context.Context, w world.World) {
 		mem := store.NewMem()
