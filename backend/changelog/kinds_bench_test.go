@@ -1,18 +1,14 @@
 package changelog_test
 
 import (
-	"context"
 	"encoding/binary"
 	"testing"
 
 	"statebench.dev/bench/backend"
-	"statebench.dev/bench/backend/backendtest"
 	"statebench.dev/bench/backend/changelog"
 	"statebench.dev/bench/backend/heap"
 	"statebench.dev/bench/backend/lsm"
-	"statebench.dev/bench/backend/store"
 	"statebench.dev/bench/internal/keygroup"
-	"statebench.dev/bench/internal/world"
 )
 
 // kindKeys is the number of keys that operations of BenchmarkKinds are spread over.
@@ -98,54 +94,16 @@ func BenchmarkKinds(b *testing.B) {
 }
 
 func benchKind(b *testing.B, f backend.Factory, of kind) {
-	w := world.NewReal(1)
-	err := w.Run(func(ctx context.Context) error {
-		worker := backendtest.NewWorker(ctx, w, discard{store.NewMem()}, "worker-0", 1)
-		back, err := f.ForWorker(worker.Ctx, worker.Env)
-		if err != nil {
-			return err
-		}
-		loop := backendtest.NewLoop(worker.Ctx, w)
-		k, err := back.Open(worker.Ctx, backend.OpenOptions{Operator: "n", Subtask: "n-0", Range: keygroup.Range{To: 64}, Loop: loop})
-		if err != nil {
-			return err
-		}
+	benchKeyed(b, f, func(k backend.Keyed) (func(x uint64, n int64) error, error) {
 		c := backend.NewContext(k)
 		op, err := of.open(c)
-		if err != nil {
-			return err
-		}
 		key := make([]byte, 8)
-		th, throttles := k.(backend.Throttler)
-		b.ReportAllocs()
-		x, n := uint64(1), int64(0)
-		for b.Loop() {
-			x, n = x*6364136223846793005+1442695040888963407, n+1
+		return func(x uint64, n int64) error {
 			i := (x >> 33) % kindKeys
 			binary.BigEndian.PutUint64(key, i)
-			c.SetKey(keygroup.ID(i%64), key)
+			c.SetKey(keygroup.ID(i%benchGroups), key)
 			c.SetTime(n)
-			if err := op(n); err != nil {
-				return err
-			}
-			for throttles && th.Blocked() {
-				if err := loop.Until(worker.Ctx, th.Unblocked()); err != nil {
-					return err
-				}
-			}
-		}
-		if err := k.Close(ctx); err != nil {
-			return err
-		}
-		if err := loop.Close(ctx); err != nil {
-			return err
-		}
-		if err := back.Close(ctx); err != nil {
-			return err
-		}
-		return worker.Stop(ctx)
+			return op(n)
+		}, err
 	})
-	if err != nil {
-		b.Fatal(err)
-	}
 }
