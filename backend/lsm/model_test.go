@@ -90,7 +90,17 @@ func (p *pair) change(rng *rand.Rand) {
 
 // TestAgainstHeap drives both through random changes with flushes and compactions in the background, and restores.
 func TestAgainstHeap(t *testing.T) {
-	o := Options{MemtableBytes: 256 << 10, RowBytes: 300 << 10, FileBytes: 64 << 10, CountEvery: 1}
+	againstHeap(t, Options{MemtableBytes: 256 << 10, RowBytes: 300 << 10, FileBytes: 64 << 10, CountEvery: 1})
+}
+
+// TestAgainstHeapLazy: the same holds while tables of what was restored are still in the store.
+func TestAgainstHeapLazy(t *testing.T) {
+	againstHeap(t, Options{MemtableBytes: 256 << 10, RowBytes: 300 << 10, FileBytes: 64 << 10, CountEvery: 1, Lazy: true, farTail: 1 << 10})
+}
+
+func againstHeap(t *testing.T, o Options) {
+	t.Helper()
+	far := 0
 	inWorld(t, world.NewReal(1), store.NewMem(), o, func(r *rig) {
 		worker := backendtest.NewWorker(r.ctx, r.w, store.NewMem(), "heap", 1)
 		heaps, err := heap.New(heap.Options{}).ForWorker(worker.Ctx, worker.Env)
@@ -114,12 +124,18 @@ func TestAgainstHeap(t *testing.T) {
 			if id%2 == 1 {
 				r.close()
 				p.open(c.Handle)
+				if r.k.far != nil {
+					far++
+				}
 			}
 		}
 		r.close()
 		ok(p.other.Close(r.ctx))
 		ok(worker.Stop(r.ctx))
 	})
+	if o.Lazy != (far > 0) {
+		t.Errorf("%d restores left tables in the store, lazy: %v", far, o.Lazy)
+	}
 }
 
 // TestEstimatesStayClose: with one write of 32 looked at, gauges are within a few percent.
