@@ -87,7 +87,7 @@ func (k *keyed) tooLong() bool {
 }
 
 const (
-	// unknownRate is what replaying a byte of log takes where no restore has told yet, in nanoseconds: 100 MB a second.
+	// unknownRate is a guess at what replaying a byte of log takes where no restore has told yet, in nanoseconds: 100 MB a second.
 	unknownRate = 10
 	// tellingBytes is how much a restore must have replayed for its time to be more than that of a request.
 	tellingBytes = 256 << 10
