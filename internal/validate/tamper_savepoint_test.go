@@ -46,6 +46,8 @@ func owned() (plan.Plan, error) {
 	p.Phases = slices.Concat([]plan.Phase{
 		{Name: "warm", Records: 600}, again("borrow", plan.ModeLegacy),
 		{Name: "on", Records: 600}, again("take", plan.ModeClaim),
+		{Name: "more", Records: 600},
+		{Name: "leave", Within: seconds(30), Steps: []plan.Step{{Stop: &plan.Stop{}}, {Start: &plan.Start{From: plan.FromCheckpoint, Mode: plan.ModeNoClaim}}}},
 		{Name: "chaos", Records: 1200},
 	}, p.Phases[2:])
 	return p, err
@@ -80,6 +82,21 @@ func ownerships() []tampering {
 		}},
 		{check: "C2", name: "dropped without being claimed", also: []string{"C5"}, do: func(f *files) string {
 			return fmt.Sprintf("drops checkpoint %d", silent(plan.ModeClaim)(f))
+		}},
+		{check: "F5", name: "object of a checkpoint of the user's deleted", do: func(f *files) string {
+			log := lines[results.LogLine](f, results.CoordLogFile)
+			left := log[find(f, log, 0, func(l *results.LogLine) bool {
+				return l.Kind == string(checkpoint.Start) && l.Mode == plan.ModeNoClaim
+			})].Checkpoint
+			states := lines[results.StateLine](f, results.StatesFile)
+			of := states[find(f, states, 0, func(l *results.StateLine) bool { return l.Restore != nil && l.Checkpoint == left })].Restore
+			key := of.Objects[slices.IndexFunc(of.Objects, func(o checkpoint.ObjectUse) bool { return o.Key != of.MetaKey })].Key
+			f.requests(func(all []history.Request) []history.Request {
+				q := all[len(all)-1]
+				q.Seq, q.Op, q.Key, q.Who, q.Applied = q.Seq+1, history.OpDelete, key, "coordinator-0", history.AppliedYes
+				return append(all, q)
+			})
+			return key
 		}},
 		{check: "C5", name: "deleted before it was subsumed", do: func(f *files) string {
 			key := ""
