@@ -18,6 +18,7 @@ import (
 	"statebench.dev/bench/backend/store/provision"
 	"statebench.dev/bench/internal/catalog"
 	"statebench.dev/bench/internal/explore"
+	"statebench.dev/bench/internal/history"
 	"statebench.dev/bench/internal/plan"
 	"statebench.dev/bench/internal/results"
 	"statebench.dev/bench/internal/run"
@@ -176,6 +177,7 @@ type explored struct {
 	cover   explore.Coverage
 	virtual float64
 	again   int
+	copied  int64 // objects that restores read from copies on the workers' disks
 }
 
 // explore runs plan n, and others in its place as long as its faults hide each other.
@@ -185,6 +187,7 @@ func (x *explored) explore(t *testing.T, n int) {
 		p := resolved(t, explore.Generate(n))
 		out, verdicts, rd := execute(t, p, run.Options{})
 		completed, last := checkpoints(t, rd)
+		copied := fromCopies(t, &p, rd)
 		problem, redraw := describe(out, verdicts), hidden(out, verdicts) && k < again
 		if (problem == "" || redraw) && (completed < 20 || last < 60) {
 			problem, redraw = fmt.Sprintf("only %d checkpoints completed in %.0f s", completed, last), false
@@ -192,6 +195,7 @@ func (x *explored) explore(t *testing.T, n int) {
 		discard(t, p, rd, problem != "" && !redraw)
 		x.mu.Lock()
 		x.virtual += last
+		x.copied += copied
 		switch {
 		case problem == "":
 			x.cover.Add(&p, completed)
@@ -224,6 +228,24 @@ func checkpoints(t *testing.T, rd results.RunDir) (completed int, last float64) 
 	return completed, last
 }
 
+// fromCopies counts the objects that restores of a run read from copies on the workers' disks.
+func fromCopies(t *testing.T, p *plan.Plan, rd results.RunDir) (n int64) {
+	t.Helper()
+	if !p.Backend.LocalRecovery {
+		return 0
+	}
+	for e, err := range results.ReadLines[history.Event](rd.Path(results.HistoryFile)) {
+		if err != nil {
+			t.Error(err)
+			break
+		}
+		if e.Kind == history.RestoreCopied {
+			n += e.Count
+		}
+	}
+	return n
+}
+
 // TestRandomPlansPass runs random plans in the simulated world, two at a time, and prints what they covered. Every plan
 // that fails is repeated by `go test ./internal/explore -run TestRandomPlansPass -from N -plans 1`.
 func TestRandomPlansPass(t *testing.T) {
@@ -244,11 +266,18 @@ func TestRandomPlansPass(t *testing.T) {
 	}
 	close(next)
 	wg.Wait()
-	t.Logf("%.0f s of virtual time in %.0f s, %d plans drawn again\n%s", x.virtual, time.Since(began).Seconds(), x.again, x.cover.Table())
+	t.Logf("%.0f s of virtual time in %.0f s, %d plans drawn again, %d objects restored from copies\n%s",
+		x.virtual, time.Since(began).Seconds(), x.again, x.copied, x.cover.Table())
 	if x.again > max(3, len(all)*againShare/100) {
 		t.Errorf("%d of %d plans were drawn again: faults are not seen to have an effect", x.again, len(all))
 	}
-	if testing.Short() || *plans < 300 {
+	if testing.Short() || *plans < 100 {
+		return
+	}
+	if x.copied == 0 {
+		t.Error("no restore read a copy")
+	}
+	if *plans < 300 {
 		return
 	}
 	for _, kind := range explore.Faults() {

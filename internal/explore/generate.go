@@ -61,6 +61,7 @@ func draw(n int, l length) *generator {
 	g.joins()
 	g.backend()
 	g.concurrent()
+	g.copies()
 	g.phases()
 	g.disturb()
 	g.disturbMore()
@@ -151,6 +152,14 @@ func (g *generator) backend() {
 func (g *generator) concurrent() {
 	if r := seed.Stream(uint64(g.n), "explore/concurrent"); r.IntN(4) == 0 {
 		g.p.Job.Checkpoint.MaxConcurrent, g.p.Job.Checkpoint.MinPause = 2+r.IntN(2), 0
+	}
+}
+
+// copies lets workers keep copies on their disks in one plan of four, of half of these too few for all. Its draws have a stream of
+// their own too.
+func (g *generator) copies() {
+	if r := seed.Stream(uint64(g.n), "explore/copies"); r.IntN(4) == 0 {
+		g.p.Backend.LocalRecovery, g.p.Backend.LocalCopies = true, pick(r, int64(64<<10), 1<<30)
 	}
 }
 
