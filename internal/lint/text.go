@@ -32,8 +32,7 @@ var banned = []word{ // read-only: a list of texts
 	{"docker" + ".io/", "the address of a registry"},
 	{"ghcr" + ".io", "the address of a registry"},
 	{"quay" + ".io", "the address of a registry"},
-	{"/work/" + "main", "a path of one machine"},
-	{"/work/" + "shared", "a path of one machine"},
+	{"/wo" + "rk/", "a path of one machine"},
 	{"/ho" + "me/", "a path of one machine"},
 	{"/ro" + "ot/", "a path of one machine"},
 }

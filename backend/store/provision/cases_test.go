@@ -20,7 +20,7 @@ func TestA21HiddenVersionsAreToldOf(t *testing.T) {
 		`<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>`:   true,
 		`<VersioningConfiguration><Status>Suspended</Status></VersioningConfiguration>`: true,
 		`<VersioningConfiguration/>`: false,
-		"":                           false, // not implemented
+		"":                           false, // a server that does not know the request
 	} {
 		asked := 0
 		h := embedded.NewHandler()
