@@ -61,10 +61,10 @@ func draw(n int, l length) *generator {
 	g.joins()
 	g.backend()
 	g.concurrent()
-	g.copies()
 	g.phases()
 	g.disturb()
 	g.disturbMore()
+	g.copies()
 	return g
 }
 
@@ -155,14 +155,6 @@ func (g *generator) concurrent() {
 	}
 }
 
-// copies lets workers keep copies on their disks in one plan of four, of half of these too few for all. Its draws have a stream of
-// their own too.
-func (g *generator) copies() {
-	if r := seed.Stream(uint64(g.n), "explore/copies"); r.IntN(4) == 0 {
-		g.p.Backend.LocalRecovery, g.p.Backend.LocalCopies = true, pick(r, int64(64<<10), 1<<30)
-	}
-}
-
 func (g *generator) phases() {
 	rate := int64(g.p.Workload.Rate)
 	g.p.Phases = []plan.Phase{
@@ -204,6 +196,18 @@ func (g *generator) disturbMore() {
 			at = plan.Trigger{Event: "attempt-started", Count: 1, Since: "phase"} // what it damages is read by restores
 		}
 		g.fault(kind, at)
+	}
+}
+
+// copies lets workers keep copies on their disks in one plan of four, of half of these too few for all. Its draws have a stream of
+// their own too. A plan whose reads are to be damaged gets none: with copies at hand a restore may read nothing from the store, and
+// the fault would be without effect.
+func (g *generator) copies() {
+	if slices.ContainsFunc(g.p.Faults, func(f plan.Fault) bool { return f.Kind == "flipped-byte" }) {
+		return
+	}
+	if r := seed.Stream(uint64(g.n), "explore/copies"); r.IntN(4) == 0 {
+		g.p.Backend.LocalRecovery, g.p.Backend.LocalCopies = true, pick(r, int64(64<<10), 1<<30)
 	}
 }
 

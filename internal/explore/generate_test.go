@@ -1,0 +1,30 @@
+package explore_test
+
+import (
+	"slices"
+	"testing"
+
+	"statebench.dev/bench/internal/explore"
+	"statebench.dev/bench/internal/plan"
+)
+
+// TestDamagedReadsHaveNoCopies: a plan that damages what restores read from the store lets them read there.
+func TestDamagedReadsHaveNoCopies(t *testing.T) {
+	copies, damaged := 0, 0
+	for n := range 400 {
+		p := explore.Generate(n)
+		flips := slices.ContainsFunc(p.Faults, func(f plan.Fault) bool { return f.Kind == "flipped-byte" })
+		if flips && p.Backend.LocalRecovery {
+			t.Errorf("plan %d flips bytes and keeps copies", n)
+		}
+		if flips {
+			damaged++
+		}
+		if p.Backend.LocalRecovery {
+			copies++
+		}
+	}
+	if copies < 40 || damaged < 40 {
+		t.Errorf("%d plans keep copies and %d flip bytes, of 400", copies, damaged)
+	}
+}
