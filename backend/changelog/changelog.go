@@ -44,12 +44,13 @@ type Options struct {
 	// Tolerated is how many materializations in a row may fail before the subtask does; 0: 3.
 	Tolerated int
 
-	// Preemptive, PreemptiveOff, BatchDelay, BatchSize and InFlight are those of dstl.Options.
+	// Preemptive, PreemptiveOff, BatchDelay, BatchSize, InFlight and Upload are those of dstl.Options.
 	Preemptive    int64
 	PreemptiveOff bool
 	BatchDelay    time.Duration
 	BatchSize     int64
 	InFlight      int64
+	Upload        dstl.UploadOptions
 }
 
 // Validate reports everything that is wrong with o.
@@ -89,7 +90,7 @@ func (o Options) withDefaults() Options {
 func (o Options) log() dstl.Options {
 	return dstl.Options{
 		Preemptive: o.Preemptive, PreemptiveOff: o.PreemptiveOff,
-		BatchDelay: o.BatchDelay, BatchSize: o.BatchSize, InFlight: o.InFlight,
+		BatchDelay: o.BatchDelay, BatchSize: o.BatchSize, InFlight: o.InFlight, Upload: o.Upload,
 	}
 }
 

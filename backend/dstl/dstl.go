@@ -185,6 +185,36 @@ type Options struct {
 	BlockSize int
 	// Prefetch is the number of parts that Read fetches ahead; 0: 4.
 	Prefetch int
+	// Upload says how uploads are tried again.
+	Upload UploadOptions
+}
+
+// UploadOptions say how uploads are tried again. The zero value is usable.
+type UploadOptions struct {
+	// RetryShare is how many retries an upload that succeeds allows, all uploads of the log together; 0: 0.2.
+	RetryShare float64
+	// RetriesPerSecond is how many are allowed in a second beside that; 0: 5. Further ones wait.
+	RetriesPerSecond int
+}
+
+func (o UploadOptions) validate() (errs []error) {
+	if !(o.RetryShare >= 0 && o.RetryShare <= 1) {
+		errs = append(errs, fmt.Errorf("retry share is %v, must be 0 to 1", o.RetryShare))
+	}
+	if o.RetriesPerSecond < 0 {
+		errs = append(errs, fmt.Errorf("retries a second are negative: %d", o.RetriesPerSecond))
+	}
+	return errs
+}
+
+func (o UploadOptions) withDefaults() UploadOptions {
+	if o.RetryShare == 0 {
+		o.RetryShare = 0.2
+	}
+	if o.RetriesPerSecond == 0 {
+		o.RetriesPerSecond = 5
+	}
+	return o
 }
 
 // Validate reports every value out of range.
@@ -204,7 +234,7 @@ func (o Options) Validate() error {
 	if o.BlockSize > maxBlock {
 		errs = append(errs, fmt.Errorf("block size is %d, %d at most", o.BlockSize, maxBlock))
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, o.Upload.validate()...)...)
 }
 
 func (o Options) withDefaults() Options {
@@ -222,5 +252,6 @@ func (o Options) withDefaults() Options {
 	if o.Prefetch == 0 {
 		o.Prefetch = 4
 	}
+	o.Upload = o.Upload.withDefaults()
 	return o
 }

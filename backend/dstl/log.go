@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"statebench.dev/bench/backend"
+	"statebench.dev/bench/backend/store"
 	"statebench.dev/bench/internal/failpoint"
 	"statebench.dev/bench/internal/world"
 )
@@ -24,6 +25,7 @@ type segmentLog struct {
 	room   *world.Semaphore // bytes under upload
 	framer framer           // the flusher's
 	pool   *pool            // what several readers need
+	budget *store.RetryBudget
 	share  atomic.Int64     // bytes that one writer may have waiting
 	calls  atomic.Uint64    // of writers to upload early
 
@@ -60,6 +62,7 @@ func New(e backend.WorkerEnv, o Options) (Log, error) {
 		queue: world.NewQueue[*upload](e.World, queueCapacity).Named("log uploads"),
 		room:  world.NewSemaphore(e.World, o.InFlight),
 	}
+	l.budget = store.NewRetryBudget(e.World, o.Upload.RetryShare, float64(o.Upload.RetriesPerSecond))
 	l.framer.blockSize = o.BlockSize
 	l.share.Store(o.InFlight)
 	l.spawn("log-flush", l.flush)

@@ -232,7 +232,7 @@ func (l *segmentLog) put(ctx context.Context, b *batch) {
 	began := l.env.World.Now()
 	err := l.env.Failpoints.Hit(ctx, failpoint.LogUploadBegin, l.env.Worker)
 	if err == nil {
-		err = l.env.Bucket.Put(l.info(ctx, b.checkpoint), b.object.key, b.body, store.PutOptions{})
+		err = l.env.Bucket.Put(store.WithBudget(l.info(ctx, b.checkpoint), l.budget), b.object.key, b.body, store.PutOptions{})
 		if err == nil {
 			err = l.env.Failpoints.Hit(ctx, failpoint.LogUploadEnd, l.env.Worker)
 		}

@@ -386,7 +386,7 @@ func (w *writer) uploaded(err error) {
 
 // retry hands the unsent sets over again after a while, if they still make up a pre-emptive upload.
 func (w *writer) retry(ctx context.Context, failures int) {
-	if w.l.env.World.Sleep(ctx, retryDelay(failures)) != nil {
+	if w.l.env.World.Sleep(ctx, w.l.budget.Take(retryDelay(failures))) != nil {
 		return
 	}
 	w.hold.Store(false)

@@ -23,14 +23,18 @@ type RetryPolicy struct {
 	Base, Cap time.Duration
 	// Timeout bounds one attempt; 0 means no bound but the context's. A bulk delete and each 1,000 entries of a listing are one attempt.
 	Timeout time.Duration
+	// MostAsked bounds the wait that the store may ask for; 0: it may ask for any. Beyond it the request is made again all the same.
+	MostAsked time.Duration
 	// Stream names the random stream of the waits; empty means "store/retry". Buckets of one world need different names.
 	Stream string
 }
 
 // DefaultRetryPolicy returns the policy of a run that says nothing else: 6 attempts within about 5 s of waits, 10 s each, and
-// about half a minute for what is throttled, longer only where the store asks for it.
+// about half a minute for what is throttled, longer only where the store asks for it, for 30 s at a time at most.
 func DefaultRetryPolicy() RetryPolicy {
-	return RetryPolicy{Attempts: 6, Throttled: 30, Base: 100 * time.Millisecond, Cap: 2 * time.Second, Timeout: 10 * time.Second}
+	return RetryPolicy{
+		Attempts: 6, Throttled: 30, Base: 100 * time.Millisecond, Cap: 2 * time.Second, Timeout: 10 * time.Second, MostAsked: 30 * time.Second,
+	}
 }
 
 // RetryCounts count what a Retrying bucket did since it was made.
@@ -67,8 +71,8 @@ var _ Bucket = (*Retrying)(nil)
 // WithRetry returns b with requests that were throttled, found the store unavailable, timed out or ended in an unknown outcome
 // made again, by policy p. Once the attempts are used up the caller gets the last error with their number and the key, and
 // ErrAmbiguous for a put one of whose attempts may have had its effect. Every call has its attempts for itself: what other
-// calls meet takes none from it. Where the store says when to come again (RetryAfter) nothing is tried before, nor after the
-// context's deadline.
+// calls meet takes none from it. But calls under WithBudget share how often they try again in a time: who comes late waits longer.
+// Where the store says when to come again (RetryAfter) nothing is tried before, nor after the context's deadline.
 //
 // A conditional put that is answered with ErrPrecondition may have lost against an earlier attempt of its own: the object is
 // read, and equal bytes mean that the put succeeded. Callers whose objects could be equal by chance must put a token of
@@ -138,19 +142,25 @@ func retriable(err error) bool {
 	return errors.Is(err, ErrThrottled) || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrAmbiguous)
 }
 
-// backoff waits before attempt n+1, and at least the time that the store asked for; n >= 1.
+// backoff waits before attempt n+1, and at least the time that the store asked for and that the budget says; n >= 1.
 func (r *Retrying) backoff(ctx context.Context, n int, asked time.Duration) error {
 	most := r.p.Base
 	for i := 1; i < n && most < r.p.Cap; i++ {
 		most *= 2
 	}
 	most = min(most, r.p.Cap)
+	if r.p.MostAsked > 0 {
+		asked = min(asked, r.p.MostAsked)
+	}
+	budget := budgetOf(ctx)
 	var d time.Duration
 	r.count(func(c *RetryCounts) {
 		if most > 0 {
 			d = time.Duration(r.mu.rand.Int64N(int64(most))) + 1
 		}
-		d = max(d, asked)
+		if d = max(d, asked); budget != nil {
+			d = budget.Take(d)
+		}
 		c.Waited += d
 	})
 	return r.w.Sleep(ctx, d)
@@ -163,6 +173,9 @@ func (r *Retrying) do(ctx context.Context, op, key string, late error, f func(co
 	for n := 1; ; n++ {
 		err := r.attempt(ctx, late, f)
 		if err == nil || settled(err) {
+			if budget := budgetOf(ctx); budget != nil {
+				budget.Earn()
+			}
 			return unknown(err, ambiguous)
 		}
 		if errors.Is(err, ErrAmbiguous) {

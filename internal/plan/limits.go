@@ -8,6 +8,7 @@ const (
 	MaxCredits     = 1 << 10   // buffers of a channel
 	MaxRetain      = 1_000     // retained checkpoints
 	MaxDeletes     = 1_000_000 // objects deleted in a second
+	MaxRetries     = 10_000    // retries of a worker's log uploads in a second
 	MaxConcurrent  = 16        // checkpoints under way at a time
 	MaxFailures    = 1_000_000
 	MaxMultiplier  = 1_000     // of exponential-delay

@@ -176,6 +176,13 @@ type Changelog struct {
 	InFlight     int64    `json:"inFlight"` // bytes of log a worker may have unsent or under way before its tasks wait
 	// Storage is where the log lies, one of LogStorages; empty: LogDFS.
 	Storage string `json:"storage,omitempty"`
+	Upload  Upload `json:"upload,omitzero"`
+}
+
+// Upload says how uploads of the log are tried again; zeros are the defaults of dstl.UploadOptions.
+type Upload struct {
+	RetryShare       float64 `json:"retryShare,omitzero"`       // retries that a success allows, over all uploads of a worker
+	RetriesPerSecond int     `json:"retriesPerSecond,omitzero"` // and that a second does
 }
 
 // The storages of a changelog.

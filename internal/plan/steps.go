@@ -78,8 +78,14 @@ func (b *Backend) validate(e *problems, where string) {
 		e.add(c.BatchDelay < 0, "%schangelog.batchDelay is negative", where)
 		e.add(c.BatchSize <= 0, "%schangelog.batchSize must be positive", where)
 		e.add(c.InFlight < c.Preemptive, "%schangelog.inFlight must not be less than preemptive", where)
+		c.Upload.validate(e, where)
 		e.add(c.Storage != "" && !slices.Contains(LogStorages(), c.Storage), "%schangelog.storage %q does not exist", where, c.Storage)
 	}
+}
+
+func (u *Upload) validate(e *problems, where string) {
+	e.add(!(u.RetryShare >= 0 && u.RetryShare <= 1), "%schangelog.upload.retryShare must be 0 to 1, is %v", where, u.RetryShare)
+	e.add(u.RetriesPerSecond < 0 || u.RetriesPerSecond > MaxRetries, "%schangelog.upload.retriesPerSecond must be 0 to %d, is %d", where, MaxRetries, u.RetriesPerSecond)
 }
 
 func (r *Restart) validate(e *problems) {

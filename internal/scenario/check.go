@@ -199,6 +199,8 @@ func differences(a, b plan.Backend) []string {
 	add(x.BatchSize != y.BatchSize, "changelog.batch.size")
 	add(x.InFlight != y.InFlight, "changelog.inFlight")
 	add(x.Storage != y.Storage, "changelog.storage")
+	add(x.Upload.RetryShare != y.Upload.RetryShare, "changelog.upload.retryShare")
+	add(x.Upload.RetriesPerSecond != y.Upload.RetriesPerSecond, "changelog.upload.retriesPerSecond")
 	return out
 }
 

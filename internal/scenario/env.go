@@ -24,6 +24,7 @@ func defaults(path string) *Scenario {
 		},
 		Outer: Outer{LSM: lsmDefaults(), LocalCopies: 4 << 30, Changelog: plan.Changelog{
 			Materialize: ms(20_000), Preemptive: 4 << 20, BatchDelay: ms(10), BatchSize: 10 << 20, InFlight: 100 << 20,
+			Upload: plan.Upload{RetryShare: 0.2, RetriesPerSecond: 5},
 		}},
 	}
 }
@@ -277,9 +278,23 @@ func (l *loader) changelog(f field, owner string, c *plan.Changelog) {
 			read(b, "size", &c.BatchSize, positiveBytes)
 		}
 	}
+	if u, ok := o.find("upload"); ok {
+		if u, ok := l.object(u.value, u.path, "changelog.upload", "upload"); ok {
+			l.upload(u, &c.Upload)
+		}
+	}
 	if len(l.problems) == before && c.InFlight < c.Preemptive {
 		l.fail(o.at, "inFlight %s must not be less than preemptive %s", registry.Bytes(c.InFlight), registry.Bytes(c.Preemptive))
 	}
+}
+
+// upload reads how uploads of the log are tried again.
+func (l *loader) upload(o object, u *plan.Upload) {
+	var part registry.Share
+	if read(o, "retryShare", &part, positiveShare) {
+		u.RetryShare = float64(part)
+	}
+	read(o, "retriesPerSecond", &u.RetriesPerSecond, inRange)
 }
 
 // arms reads the variants and the baseline.

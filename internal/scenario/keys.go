@@ -28,7 +28,7 @@ func block(path string) []key {
 		return jobKeys(path)
 	case "lsm":
 		return lsmKeys()
-	case "arm", "changelog", "changelog.materialize", "changelog.batch":
+	case "arm", "changelog", "changelog.materialize", "changelog.batch", "changelog.upload":
 		return armKeys(path)
 	case "phases", "phases.heal", "phases.drain", "phases.verify":
 		return phaseKeys(path)
@@ -178,6 +178,12 @@ func armKeys(path string) []key {
 			{name: "batch", kind: "@changelog.batch", about: "what becomes one object"},
 			{name: "inFlight", kind: "size", about: "log bytes of a worker that may be unsent or under way before its tasks wait"},
 			{name: "storage", kind: "word", words: plan.LogStorages(), about: "where the log lies: the object store, files that survive workers, or memory that does not"},
+			{name: "upload", kind: "@changelog.upload", about: "how uploads of the log are tried again"},
+		}
+	case "changelog.upload":
+		return []key{
+			{name: "retryShare", kind: "share", about: "retries that an upload which succeeds allows, over all of a worker"},
+			{name: "retriesPerSecond", kind: "int", lo: 1, hi: plan.MaxRetries, about: "retries of a worker that are allowed in a second beside these; further ones wait"},
 		}
 	case "changelog.materialize":
 		return []key{

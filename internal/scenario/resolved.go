@@ -217,12 +217,20 @@ func (w *writer) arms() {
 		set(4, "size", registry.Bytes(c.BatchSize).String(), "changelog.batch.size")
 		set(3, "inFlight", registry.Bytes(c.InFlight).String(), "changelog.inFlight")
 		set(3, "storage", cmp.Or(c.Storage, plan.LogDFS), "changelog.storage")
+		w.upload(c.Upload, set)
 		if len(a.own) > 0 {
 			w.line(2, "workload:", "")
 			w.tree(3, a.ownOptions(), "arms."+a.Name+".workload")
 		}
 	}
 	w.set(0, "baseline", quoted(w.s.Baseline), "baseline")
+}
+
+// upload writes how uploads of the log are tried again.
+func (w *writer) upload(u plan.Upload, set func(depth int, key, text, path string)) {
+	w.line(3, "upload:", "")
+	set(4, "retryShare", registry.Share(u.RetryShare).String(), "changelog.upload.retryShare")
+	set(4, "retriesPerSecond", strconv.Itoa(u.RetriesPerSecond), "changelog.upload.retriesPerSecond")
 }
 
 // ownOptions is the tree of the options that an arm gives itself, as they were resolved.

@@ -152,7 +152,7 @@ func (g schema) definitions() node {
 // nested are the blocks that keys of others refer to.
 func nested() []string {
 	return []string{"env", "env.store", "env.store.limits", "env.workers", "env.workers.heartbeat", "job", "job.checkpoint",
-		"job.restart", "arm", "lsm", "changelog", "changelog.materialize", "changelog.batch", "phases.steps", "phases.steps.stop",
+		"job.restart", "arm", "lsm", "changelog", "changelog.materialize", "changelog.batch", "changelog.upload", "phases.steps", "phases.steps.stop",
 		"phases.steps.start", "phases.faults", "phases.rescale", "phases.at", "sim", "report", "profile.operation",
 		"profile.bandwidth", "profile.requests"}
 }

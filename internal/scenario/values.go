@@ -157,6 +157,15 @@ func share(_ *loader, f field) (registry.Share, error) {
 	return registry.ParseShare(s)
 }
 
+// positiveShare reads a part of a whole that is something.
+func positiveShare(l *loader, f field) (registry.Share, error) {
+	s, err := share(l, f)
+	if err == nil && (s <= 0 || s > 1) {
+		return 0, fmt.Errorf("%s must be above 0%% and at most 100%%, is %s", f.key, s)
+	}
+	return s, err
+}
+
 // truth reads true or false.
 func truth(_ *loader, f field) (bool, error) {
 	if b, ok := f.value.(*ast.BoolNode); ok {
