@@ -12,6 +12,7 @@ import (
 type Coverage struct {
 	Plans, Rescales, Checkpoints int
 	hits                         map[[2]string]int // fault kind, stage ("elsewhere" for other triggers)
+	passed                       map[string]int64  // failpoint: passages
 }
 
 // Elsewhere is the column of faults that were triggered by something other than a stage.

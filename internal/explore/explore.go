@@ -1,4 +1,7 @@
-// Package explore makes random plans for the simulated world and tells what they covered.
+// Package explore makes random plans for the simulated world, runs and judges many of them, tells failures apart, and says what
+// was covered.
+//
+// Steps of use: make a Runner, and let Fuzz run plans; or Run one plan, ask the Result what is wrong with it, and Remove it.
 //
 // A plan follows from its number alone. Half of its disturbances are drawn, the other half walk through every pair of
 // fault and checkpoint stage, so that a few hundred plans hit each pair several times.

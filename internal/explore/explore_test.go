@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -22,7 +20,6 @@ import (
 	"statebench.dev/bench/internal/plan"
 	"statebench.dev/bench/internal/results"
 	"statebench.dev/bench/internal/run"
-	"statebench.dev/bench/internal/validate"
 	"statebench.dev/bench/internal/world"
 )
 
@@ -58,6 +55,10 @@ func resolved(t testing.TB, p plan.Plan) plan.Plan {
 	return p
 }
 
+func runner(d run.Deps) *explore.Runner {
+	return &explore.Runner{Deps: d, Checks: catalog.Checks()}
+}
+
 // execute runs and judges one plan in a folder of its own.
 func execute(t *testing.T, p plan.Plan, o run.Options) (out run.Outcome, verdicts []results.Verdict, rd results.RunDir) {
 	t.Helper()
@@ -66,38 +67,17 @@ func execute(t *testing.T, p plan.Plan, o run.Options) (out run.Outcome, verdict
 
 func executeWith(t *testing.T, d run.Deps, p plan.Plan, o run.Options) (out run.Outcome, verdicts []results.Verdict, rd results.RunDir) {
 	t.Helper()
-	folder, err := os.MkdirTemp("", "explore-")
-	if err == nil {
-		rd, err = results.Dir(folder).CreateRun("run-1")
-	}
-	if err == nil {
-		out, err = run.Run(d, p, rd, o)
-	}
-	if err == nil {
-		verdicts, err = run.Judge(d, results.Dir(folder), "run-1", catalog.Checks())
-	}
+	x, err := runner(d).RunWith(p, o)
 	if err != nil {
 		t.Errorf("%s: %v", p.Scenario, err)
-		out.Err = err
 	}
-	return out, verdicts, rd
+	return x.Outcome, x.Verdicts, x.Dir
 }
 
 // describe says what is wrong with a run that should have passed; empty when nothing is.
 func describe(out run.Outcome, verdicts []results.Verdict) string {
-	if out.Err == nil && validate.Overall(verdicts) == results.Pass {
-		return ""
-	}
-	s := fmt.Sprintf("%s: %v", out.Status, out.Err)
-	for _, v := range verdicts {
-		if v.Verdict != results.Pass {
-			s += fmt.Sprintf("\n    %s %s: %s", v.Check, v.Verdict, v.Summary)
-			for _, e := range v.Evidence {
-				s += "\n        " + e
-			}
-		}
-	}
-	return s
+	x := explore.Result{Outcome: out, Verdicts: verdicts}
+	return x.Problem()
 }
 
 func discard(t *testing.T, p plan.Plan, rd results.RunDir, failed bool) {
@@ -113,6 +93,15 @@ func discard(t *testing.T, p plan.Plan, rd results.RunDir, failed bool) {
 	}
 }
 
+// kept leaves the results of a failing run where that was asked for.
+func kept(x *explore.Result) (string, error) {
+	if *keep == "" {
+		return "", nil
+	}
+	where := filepath.Join(*keep, x.Plan.Scenario)
+	return where, os.CopyFS(where, os.DirFS(x.Folder()))
+}
+
 // numbers are the plans to run: one in thirty of them in short mode.
 func numbers() (all []int) {
 	n := *plans
@@ -125,19 +114,10 @@ func numbers() (all []int) {
 	return all
 }
 
-// hidden tells whether all that is wrong with a run is that faults of it were not seen to have an effect: what was not healed, not
-// rescaled or not carried through, as H1 says too, is no such thing.
+// hidden tells whether faults of a run hid each other.
 func hidden(out run.Outcome, verdicts []results.Verdict) bool {
-	for _, v := range verdicts {
-		switch {
-		case v.Verdict == results.Pass:
-		case v.Check != "H1" || v.Verdict != results.Inconclusive:
-			return false
-		case slices.ContainsFunc(v.Evidence, func(e string) bool { return !strings.Contains(e, ") had no effect: ") }):
-			return false
-		}
-	}
-	return out.Err == nil && validate.Overall(verdicts) == results.Inconclusive
+	x := explore.Result{Outcome: out, Verdicts: verdicts}
+	return x.Hidden()
 }
 
 // TestOnlyFaultsWithoutEffectAreHidden: a plan with anything else wrong is not drawn again.
@@ -171,63 +151,6 @@ const (
 	againShare = 4
 )
 
-// explored is what came of many plans.
-type explored struct {
-	mu      sync.Mutex
-	cover   explore.Coverage
-	virtual float64
-	again   int
-	copied  int64 // objects that restores read from copies on the workers' disks
-}
-
-// explore runs plan n, and others in its place as long as its faults hide each other.
-func (x *explored) explore(t *testing.T, n int) {
-	t.Helper()
-	for k := 0; ; k++ {
-		p := resolved(t, explore.Generate(n))
-		out, verdicts, rd := execute(t, p, run.Options{})
-		completed, last := checkpoints(t, rd)
-		copied := fromCopies(t, &p, rd)
-		problem, redraw := describe(out, verdicts), hidden(out, verdicts) && k < again
-		if (problem == "" || redraw) && (completed < 20 || last < 60) {
-			problem, redraw = fmt.Sprintf("only %d checkpoints completed in %.0f s", completed, last), false
-		}
-		discard(t, p, rd, problem != "" && !redraw)
-		x.mu.Lock()
-		x.virtual += last
-		x.copied += copied
-		switch {
-		case problem == "":
-			x.cover.Add(&p, completed)
-		case redraw:
-			x.again++
-		default:
-			t.Errorf("plan %d (%s, %s): %s", n, p.Arm, p.Backend.Name, problem)
-		}
-		x.mu.Unlock()
-		if !redraw {
-			return
-		}
-		n = explore.Again(n)
-	}
-}
-
-// checkpoints returns how many checkpoints of a run completed, and when the last of them was triggered, in seconds.
-func checkpoints(t *testing.T, rd results.RunDir) (completed int, last float64) {
-	t.Helper()
-	rows, err := results.ReadCSV[results.CheckpointRow](rd.Path(results.CheckpointsFile))
-	if err != nil {
-		t.Error(err)
-	}
-	for _, r := range rows {
-		if r.Status == "completed" {
-			completed++
-			last = r.Trigger.Value
-		}
-	}
-	return completed, last
-}
-
 // fromCopies counts the objects that restores of a run read from copies on the workers' disks.
 func fromCopies(t *testing.T, p *plan.Plan, rd results.RunDir) (n int64) {
 	t.Helper()
@@ -249,32 +172,32 @@ func fromCopies(t *testing.T, p *plan.Plan, rd results.RunDir) (n int64) {
 // TestRandomPlansPass runs random plans in the simulated world, two at a time, and prints what they covered. Every plan
 // that fails is repeated by `go test ./internal/explore -run TestRandomPlansPass -from N -plans 1`.
 func TestRandomPlansPass(t *testing.T) {
-	var x explored
-	next := make(chan int)
-	var wg sync.WaitGroup
-	began := time.Now()
-	for range 2 {
-		wg.Go(func() {
-			for n := range next {
-				x.explore(t, n)
-			}
-		})
+	copied := int64(0) // objects that restores read from copies on the workers' disks
+	began, n := time.Now(), len(numbers())
+	x, err := runner(deps()).Fuzz(explore.FuzzOptions{
+		From: *from, Seeds: n, Jobs: 2,
+		Plan: func(n int) plan.Plan { return resolved(t, explore.Generate(n)) },
+		Done: func(_ *explore.Found, r *explore.Result) { copied += fromCopies(t, &r.Plan, r.Dir) },
+		Keep: kept,
+		Found: func(r *explore.Result, f *explore.Failure) {
+			t.Errorf("%s (%s, %s): %s: %s", r.Plan.Scenario, r.Plan.Arm, r.Plan.Backend.Name, f.Cause, r.Problem())
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
-	all := numbers()
-	for _, n := range all {
-		next <- n
-	}
-	close(next)
-	wg.Wait()
 	t.Logf("%.0f s of virtual time in %.0f s, %d plans drawn again, %d objects restored from copies\n%s",
-		x.virtual, time.Since(began).Seconds(), x.again, x.copied, x.cover.Table())
-	if x.again > max(3, len(all)*againShare/100) {
-		t.Errorf("%d of %d plans were drawn again: faults are not seen to have an effect", x.again, len(all))
+		x.Virtual.Seconds(), time.Since(began).Seconds(), x.Redrawn, copied, x.Coverage.Table())
+	if x.Hidden > x.Redrawn {
+		t.Errorf("%d plans hide their faults however often they are drawn", x.Hidden-x.Redrawn)
+	}
+	if x.Redrawn > max(3, n*againShare/100) {
+		t.Errorf("%d of %d plans were drawn again: faults are not seen to have an effect", x.Redrawn, n)
 	}
 	if testing.Short() || *plans < 100 {
 		return
 	}
-	if x.copied == 0 {
+	if copied == 0 {
 		t.Error("no restore read a copy")
 	}
 	if *plans < 300 {
@@ -282,7 +205,7 @@ func TestRandomPlansPass(t *testing.T) {
 	}
 	for _, kind := range explore.Faults() {
 		for _, stage := range explore.Stages() {
-			if n := x.cover.Hits(kind, stage); n < 5 {
+			if n := x.Coverage.Hits(kind, stage); n < 5 {
 				t.Errorf("%s was proven only %d times at %s", kind, n, stage)
 			}
 		}

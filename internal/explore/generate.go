@@ -21,6 +21,8 @@ type length struct {
 	events      int     // other events at one of the first so many
 	pace        float64 // by which intervals and time limits are multiplied
 	faultMost   float64
+	rateMost    float64 // records a second at most; 0: as drawn
+	faultsLeast int     // more are drawn until there are so many
 }
 
 var (
@@ -61,9 +63,11 @@ func draw(n int, l length) *generator {
 	g.joins()
 	g.backend()
 	g.concurrent()
+	g.thin()
 	g.phases()
 	g.disturb()
 	g.disturbMore()
+	g.atLeast()
 	g.copies()
 	return g
 }

@@ -151,8 +151,10 @@ const realAgainShare = 15
 
 // inReality is what came of many plans in the real world.
 type inReality struct {
-	explored
-	deps run.Deps
+	deps  run.Deps
+	mu    sync.Mutex
+	cover explore.Coverage
+	again int
 }
 
 // explore runs plan n on a store, and others in its place as long as its faults hide each other.
@@ -167,7 +169,11 @@ func (x *inReality) explore(t *testing.T, n int, kind string, far bool) {
 		kind, _, _ := strings.Cut(kind, ":")
 		out, verdicts, rd := executeWith(t, x.deps, p, run.Options{})
 		about := fmt.Sprintf("%s (%s, %s, %s, %s) in %.1f s", p.Scenario, p.Arm, p.Backend.Name, kind, p.Store.Profile, time.Since(began).Seconds())
-		completed, _ := checkpoints(t, rd)
+		result := explore.Result{Plan: p, Outcome: out, Verdicts: verdicts, Dir: rd}
+		completed, _, err := result.Checkpoints()
+		if err != nil {
+			t.Error(err)
+		}
 		problem := describe(out, verdicts)
 		redraw := hidden(out, verdicts) && k < again
 		discard(t, p, rd, problem != "" && !redraw)

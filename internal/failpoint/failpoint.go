@@ -213,3 +213,14 @@ func (s *Set) Count(point string) int64 {
 	}
 	return 0
 }
+
+// Passed is how often the run has passed each point; points that it never passed are not in it. The caller owns the map.
+func (s *Set) Passed() map[string]int64 {
+	all := map[string]int64{}
+	for _, p := range append(Points(), StoragePoints()...) {
+		if n := s.Count(p); n > 0 {
+			all[p] = n
+		}
+	}
+	return all
+}

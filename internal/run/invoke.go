@@ -73,7 +73,7 @@ func Invoke(deps Deps, v Invocation) (results.Dir, results.Manifest, error) {
 			}
 			var out Outcome
 			out, err = v.one(deps, dir, &m, i)
-			if bug = bug || isBug(out.Err); err != nil {
+			if bug = bug || IsBug(out.Err); err != nil {
 				break
 			}
 		}
@@ -175,7 +175,7 @@ func (v *Invocation) one(deps Deps, dir results.Dir, m *results.Manifest, i int)
 	if setupFailed(out.Err) || unwritable(out.Err) {
 		err = out.Err
 	}
-	if isBug(out.Err) {
+	if IsBug(out.Err) {
 		err = first(err, results.WriteFile(run.Path(results.BugFile), []byte(out.Err.Error()+"\n")))
 	}
 	err = first(err, results.WriteJSON(run.Path(results.VerdictsFile), verdicts))
@@ -191,8 +191,8 @@ func first(a, b error) error {
 	return b
 }
 
-// isBug tells whether a run ended by what is no fault of scenario, store or disk.
-func isBug(err error) bool {
+// IsBug tells whether a run ended by what is no fault of scenario, store or disk.
+func IsBug(err error) bool {
 	var p *world.PanicError
 	return errors.As(err, &p) || errors.Is(err, world.ErrDeadlock) || errors.Is(err, world.ErrRunaway) || errors.Is(err, world.ErrStuck)
 }
@@ -203,7 +203,7 @@ func brief(err error) string {
 	switch {
 	case errors.As(err, &p):
 		return fmt.Sprintf("process %s panicked: %v", p.Process, p.Value)
-	case isBug(err):
+	case IsBug(err):
 		line, _, _ := strings.Cut(err.Error(), "\n")
 		return line
 	}

@@ -88,6 +88,8 @@ type Outcome struct {
 	StoreWarning string
 	// Events is the number of events, Records that of source records, Choices that of scheduling choices (simulated world).
 	Events, Records, Choices int64
+	// Failpoints is how often the run passed each of them; those that it never passed are not in it.
+	Failpoints map[string]int64
 }
 
 // run is one plan under way.
@@ -147,7 +149,7 @@ func Run(deps Deps, p plan.Plan, dir results.RunDir, o Options) (Outcome, error)
 	if r.sampler != nil {
 		closeErr = first(closeErr, r.sampler.latencies.write(r.plan, dir.Path(results.LatenciesFile)))
 	}
-	out := Outcome{Status: "finished", Err: errors.Join(runErr, r.problems.err()), Events: r.recorder.Events()}
+	out := Outcome{Status: "finished", Err: errors.Join(runErr, r.problems.err()), Events: r.recorder.Events(), Failpoints: r.points.Passed()}
 	if closeErr != nil {
 		out.Err = &WriteError{closeErr} // what else went wrong most likely follows from it
 	}
