@@ -107,6 +107,8 @@ func benchValue(v float64, x metrics.Metric) (float64, string) {
 		return v, x.Name + "-B"
 	case metrics.Rate:
 		return v, x.Name + "-records/sec"
+	case metrics.Dollars:
+		return v, x.Name + "-USD"
 	}
 	return v, x.Name
 }

@@ -91,7 +91,7 @@ func measured(x *results.Expectation) string {
 
 // metricText writes a value in the unit of a metric.
 func metricText(v float64, u metrics.Unit, sim bool) string {
-	units := map[metrics.Unit]unit{metrics.Millis: unitMillis, metrics.Micros: unitMicros, metrics.Bytes: unitBytes, metrics.Rate: unitRate}
+	units := map[metrics.Unit]unit{metrics.Millis: unitMillis, metrics.Micros: unitMicros, metrics.Bytes: unitBytes, metrics.Rate: unitRate, metrics.Dollars: unitDollars}
 	if known, ok := units[u]; ok {
 		return known.format(v, sim)
 	}

@@ -19,10 +19,11 @@ const (
 	unitBytes
 	unitRate // records a second
 	unitCount
+	unitDollars
 )
 
 // timed tells whether figures of the unit come from the cost model in a simulated run.
-func (u unit) timed() bool { return u != unitBytes && u != unitCount }
+func (u unit) timed() bool { return u != unitBytes && u != unitCount && u != unitDollars }
 
 // format writes v, finite, with three significant digits and its unit; sim marks times of a simulated run.
 func (u unit) format(v float64, sim bool) string {
@@ -38,6 +39,8 @@ func (u unit) format(v float64, sim bool) string {
 		s = formatBytes(v)
 	case unitRate:
 		s = formatRate(v)
+	case unitDollars:
+		s = "$" + digits(v)
 	default:
 		s = digits(v)
 	}

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"statebench.dev/bench/internal/history"
@@ -162,6 +163,34 @@ func (t *table) storeRows() {
 	t.figure(row{label: "bytes written / ckpt", name: "bytes written a checkpoint", unit: unitBytes, better: lower}, func(a *arm) stats.Figure {
 		return a.perCheckpoint(t.window, func(p *metrics.Traffic) int64 { return p.Written })
 	})
+	t.costRows()
+}
+
+// costRows are what a store with the prices of the plans would bill.
+func (t *table) costRows() {
+	names := t.prices()
+	label := "cost"
+	if len(names) == 1 {
+		label += ", " + names[0]
+	}
+	r := t.figure(row{label: label, stat: "an hour", name: "cost an hour", unit: unitDollars, better: lower}, func(a *arm) stats.Figure { return a.cost(t.window).hour })
+	if len(names) > 1 {
+		r.note = "not of one price list: " + list(names)
+	}
+	t.figure(row{stat: "a ckpt", name: "cost a checkpoint", unit: unitDollars, better: lower, sub: true}, func(a *arm) stats.Figure { return a.cost(t.window).checkpoint })
+	t.figure(row{stat: "a million records", name: "cost of a million records", unit: unitDollars, better: lower, sub: true}, func(a *arm) stats.Figure { return a.cost(t.window).million })
+}
+
+// prices names the price lists of the runs, each once.
+func (t *table) prices() (names []string) {
+	for _, a := range t.arms {
+		for _, r := range a.runs {
+			if name := r.data.Prices().Name; !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
 }
 
 // cpuRows are what the process used, and the store where it is a process of its own.

@@ -299,7 +299,7 @@ func (s *stages) run(first, last int) error {
 	if m.Exit == exitInterrupted || m.Exit == exitEnvironment || m.Exit == exitBug {
 		s.exit = m.Exit
 	}
-	if _, err := writeReports(dir); err != nil {
+	if _, err := writeReports(dir, nil); err != nil {
 		fmt.Fprintf(s.c.stderr, "bench: report: %v\n", err)
 	}
 	return nil

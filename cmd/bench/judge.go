@@ -135,7 +135,8 @@ func warnOtherCommit(w io.Writer, m results.Manifest, means string) {
 const judgedAllTheSame = "; judged all the same"
 
 func newReport(stdout io.Writer) *cobra.Command {
-	return &cobra.Command{
+	var prices string
+	cmd := &cobra.Command{
 		Use: "report <dir>", Short: "Make the reports of a stored invocation again, from its files",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir, m, _, err := open(cmd, args)
@@ -143,7 +144,15 @@ func newReport(stdout io.Writer) *cobra.Command {
 				return err
 			}
 			warnOtherCommit(cmd.ErrOrStderr(), m, judgedAllTheSame)
-			text, err := writeReports(dir)
+			var other *plan.Prices
+			if prices != "" {
+				p, err := scenario.LoadPrices(prices)
+				if err != nil {
+					return usage("--prices: %v", err)
+				}
+				other = &p
+			}
+			text, err := writeReports(dir, other)
 			if err != nil {
 				return err
 			}
@@ -151,6 +160,8 @@ func newReport(stdout io.Writer) *cobra.Command {
 			return err
 		},
 	}
+	cmd.Flags().StringVar(&prices, "prices", "", "what requests and bytes are billed at: the `FILE`, instead of what the runs were made with")
+	return cmd
 }
 
 func listKinds() []string {

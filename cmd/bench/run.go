@@ -43,6 +43,7 @@ func (f *sourceFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.overrides.World, "world", "", "`real|sim`, instead of env.world")
 	cmd.Flags().StringVar(&f.overrides.Store, "store", "", "`KIND` mem, dir:PATH, embedded, minio or s3://BUCKET/PREFIX?endpoint=URL, instead of env.store.kind")
 	cmd.Flags().StringVar(&f.overrides.Profile, "profile", "", "what the store takes in addition: `NAME` local or s3-standard, or a file, instead of env.store.profile")
+	cmd.Flags().StringVar(&f.overrides.Prices, "prices", "", "what requests and bytes are billed at: the `FILE`, instead of env.store.prices")
 	cmd.Flags().StringArrayVar(&f.overrides.Arms, "arm", nil, "only the arm `NAME`; may be repeated")
 	cmd.Flags().StringArrayVar(&f.overrides.Set, "set", nil, "`NAME=VALUE` another value for a parameter of the scenario, of the same type; may be repeated")
 	cmd.Flags().Uint64Var(&f.seed, "seed", 0, "`N` instead of the file's seed")
@@ -98,7 +99,7 @@ func (f *sourceFlags) stored(cmd *cobra.Command, args []string) (planned, error)
 	if len(args) > 0 {
 		return planned{}, usage("--plan repeats a stored plan: it takes no scenario file")
 	}
-	for _, flag := range []string{"world", "profile", "arm", "reps", "seed", "set", "allow-path"} {
+	for _, flag := range []string{"world", "profile", "prices", "arm", "reps", "seed", "set", "allow-path"} {
 		if cmd.Flags().Changed(flag) {
 			return planned{}, usage("--%s cannot be combined with --plan: a plan leaves nothing open", flag)
 		}
@@ -258,7 +259,7 @@ func perform(ctx context.Context, d run.Deps, o order, stdout, stderr io.Writer)
 	case err != nil:
 		fmt.Fprintf(stderr, "bench: %v\n", err)
 	}
-	text, err := writeReports(dir)
+	text, err := writeReports(dir, nil)
 	fmt.Fprint(stdout, text)
 	if err != nil {
 		fmt.Fprintf(stderr, "bench: report: %v\n", err)
@@ -282,11 +283,15 @@ func amend(dir results.Dir, m results.Manifest, err error) results.Manifest {
 	return m
 }
 
-// writeReports renders everything from the files of the invocation and returns the text for the terminal.
-func writeReports(dir results.Dir) (string, error) {
+// writeReports renders everything from the files of the invocation and returns the text for the terminal. prices, if not nil, take
+// the place of those of its plans.
+func writeReports(dir results.Dir, prices *plan.Prices) (string, error) {
 	inv, err := report.Load(dir)
 	if err != nil {
 		return "", err
+	}
+	if prices != nil {
+		inv.Bill(*prices)
 	}
 	return report.Terminal(inv), report.Write(inv)
 }

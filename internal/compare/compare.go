@@ -90,7 +90,7 @@ func classOf(m metrics.Metric) Class {
 		return Rare
 	case m.Measured:
 		return Noisy
-	case m.Unit == metrics.Bytes, m.Unit == metrics.PerCkpt, m.Name == "amplification", strings.HasPrefix(m.Name, "checkpoint.objects"):
+	case m.Unit == metrics.Bytes, m.Unit == metrics.PerCkpt, m.Unit == metrics.Dollars, m.Name == "amplification", strings.HasPrefix(m.Name, "checkpoint.objects"):
 		return NearExact
 	}
 	return Noisy

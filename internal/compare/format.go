@@ -86,6 +86,8 @@ func value(m metrics.Metric, v float64, sim bool) string {
 		if math.Abs(v) >= 9999.5 {
 			s = short(v/1000) + " k/s"
 		}
+	case metrics.Dollars:
+		s = "$" + short(v)
 	case metrics.Share:
 		s = percent(v)
 	case metrics.Count, metrics.PerCkpt:

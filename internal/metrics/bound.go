@@ -46,6 +46,8 @@ func (m Metric) Example() string {
 		return op + "40_000/s"
 	case Share:
 		return op + "5%"
+	case Dollars:
+		return op + "$2"
 	default:
 		return op + "2"
 	}
@@ -68,13 +70,20 @@ func (m Metric) value(s string) (float64, error) {
 	case Share:
 		p, err := registry.ParseShare(s)
 		return float64(p), err
+	case Dollars:
+		return m.number(strings.TrimPrefix(s, "$"))
 	default:
-		f, err := strconv.ParseFloat(strings.ReplaceAll(s, "_", ""), 64)
-		if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
-			return 0, fmt.Errorf("%s is a plain number, %q is none", m.Name, s)
-		}
-		return f, nil
+		return m.number(s)
 	}
+}
+
+// number reads a plain number.
+func (m Metric) number(s string) (float64, error) {
+	f, err := strconv.ParseFloat(strings.ReplaceAll(s, "_", ""), 64)
+	if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
+		return 0, fmt.Errorf("%s is a plain number, %q is none", m.Name, s)
+	}
+	return f, nil
 }
 
 // Holds tells whether a measured value keeps to a bound. An operator that does not exist holds for nothing.

@@ -51,6 +51,8 @@ type Phase struct {
 type Traffic struct {
 	Requests, Written    int64
 	StoredMax, StoredEnd int64 // bytes of all objects, at most and at the end
+	// Usage is what a store would bill for the phase: restores are in it, the audit and the run's own requests are not.
+	Usage plan.Usage
 }
 
 // Read takes the data of a run from its files. Errors wrap results.ErrDamaged.
@@ -134,7 +136,8 @@ type TrafficReader struct {
 	byPhase map[string]*Traffic
 	sizes   map[string]int64 // of the objects in the store
 	stored  int64
-	at      int // the phase of the newest effect
+	at      int     // the phase of the newest effect
+	since   float64 // what is stored was billed up to then, in seconds
 }
 
 // NewTrafficReader starts with an empty store. The phases are those of the run, in order.
@@ -159,14 +162,15 @@ func (r *TrafficReader) See(q *history.Request) {
 		return // not the object store's
 	}
 	r.settle(q)
-	if q.Cause == causeAudit || q.Cause == causeRestore || q.Cause == causeRun {
-		return
-	}
 	i := phaseAt(r.phases, q.Start.Seconds())
-	if i < 0 {
+	if i < 0 || q.Cause == causeAudit || q.Cause == causeRun {
 		return
 	}
 	t := r.byPhase[r.phases[i].Name]
+	bill(&t.Usage, q)
+	if q.Cause == causeRestore {
+		return
+	}
 	if !q.Same {
 		t.Requests++
 	}
@@ -177,10 +181,11 @@ func (r *TrafficReader) See(q *history.Request) {
 
 // settle follows what is in the store: a put whose effect is not known is taken to be there. Lines come as requests end.
 func (r *TrafficReader) settle(q *history.Request) {
-	for end := (q.Start + q.Duration).Seconds(); r.at < len(r.phases) && end > r.phases[r.at].To; r.at++ {
-		r.note()
-		r.byPhase[r.phases[r.at].Name].StoredEnd = r.stored
+	end := (q.Start + q.Duration).Seconds()
+	for ; r.at < len(r.phases) && end > r.phases[r.at].To; r.at++ {
+		r.leave()
 	}
+	r.lie(end)
 	r.note() // what a phase begins with
 	switch {
 	case q.Applied == history.AppliedNo:
@@ -194,6 +199,46 @@ func (r *TrafficReader) settle(q *history.Request) {
 	r.note()
 }
 
+// bill counts a request as a store does: what failed is billed too, an unknown outcome is.
+func bill(u *plan.Usage, q *history.Request) {
+	switch q.Op {
+	case history.OpPut:
+		u.Sent += q.Bytes
+	case history.OpGet:
+		u.Received += q.Bytes
+	}
+	if q.Same {
+		return
+	}
+	switch q.Op {
+	case history.OpPut, history.OpList, history.OpUploads:
+		u.Writes++
+	case history.OpGet, history.OpStat:
+		u.Reads++
+	case history.OpDelete, history.OpAbort:
+		u.Deletes++
+	}
+}
+
+// lie bills what is stored up to a moment of the phase that the newest effect is in.
+func (r *TrafficReader) lie(to float64) {
+	if r.at >= len(r.phases) {
+		return
+	}
+	p := r.phases[r.at]
+	if from := max(r.since, p.From); to > from {
+		r.byPhase[p.Name].Usage.ByteSeconds += float64(r.stored) * (to - from)
+	}
+	r.since = max(r.since, to)
+}
+
+// leave ends a phase.
+func (r *TrafficReader) leave() {
+	r.lie(r.phases[r.at].To)
+	r.note()
+	r.byPhase[r.phases[r.at].Name].StoredEnd = r.stored
+}
+
 func (r *TrafficReader) note() {
 	if r.at < len(r.phases) {
 		t := r.byPhase[r.phases[r.at].Name]
@@ -204,8 +249,7 @@ func (r *TrafficReader) note() {
 // Traffic is the sum by phase.
 func (r *TrafficReader) Traffic() map[string]*Traffic {
 	for ; r.at < len(r.phases); r.at++ {
-		r.note()
-		r.byPhase[r.phases[r.at].Name].StoredEnd = r.stored
+		r.leave()
 	}
 	return r.byPhase
 }

@@ -25,6 +25,7 @@ const (
 	Share   Unit = "share"
 	PerSec  Unit = "ms/s" // a slope
 	PerCkpt Unit = "1/checkpoint"
+	Dollars Unit = "$"
 )
 
 // Better says which way a metric is better.

@@ -58,6 +58,8 @@ func TestBound(t *testing.T) {
 		{metric: "checkpoints.aborted", text: "== 0", op: "==", value: 0},
 		{metric: "lag.slope", text: "<= -0.5", op: "<=", value: -0.5},
 		{metric: "cpuPerRecord", text: "< 8µs", op: "<", value: 8},
+		{metric: "cost.perHour", text: "< $0.25", op: "<", value: 0.25},
+		{metric: "cost.perHour", text: "< 0.25", op: "<", value: 0.25},
 		{metric: "busy.mean", text: "> 5%", op: ">", value: 0.05},
 		{metric: "checkpoint.late.p90", text: "1s", says: "does not begin with one of"},
 		{metric: "checkpoint.late.p90", text: "< 600", says: "no unit"},

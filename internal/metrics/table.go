@@ -223,7 +223,7 @@ func costs() []Metric {
 			return d.whole(phase, func(p Phase) stats.Figure { return of(d, p) })
 		}}
 	}
-	return []Metric{
+	return append(prices(), []Metric{
 		perCheckpoint("requestsPerCheckpoint", "requests to the store, but for restores and the audit, over completed checkpoints", PerCkpt, func(t *Traffic) int64 { return t.Requests }),
 		perCheckpoint("bytesPerCheckpoint", "bytes put, materializations included, over completed checkpoints", Bytes, func(t *Traffic) int64 { return t.Written }),
 		stored("store.bytesPerRecord", "bytes put over records first emitted", Bytes, bytesPerRecord),
@@ -245,5 +245,5 @@ func costs() []Metric {
 			}
 			return greatest(v)
 		}},
-	}
+	}...)
 }

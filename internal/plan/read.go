@@ -65,6 +65,11 @@ func (p *Plan) Validate() error {
 	e.add(p.Store.Profile == "", "store has no profile")
 	e.add(p.Store.Profile == Local && !p.Store.Model.Zero(), "store profile local adds nothing, but there is a model")
 	e.add(p.Store.Profile != Local && p.Store.Profile != "" && p.Store.Model.Zero(), "store profile %q has no model", p.Store.Profile)
+	if p.Store.Prices != nil {
+		for _, err := range p.Store.Prices.Validate() {
+			e.add(true, "store.prices.%w", err)
+		}
+	}
 	for _, err := range p.Store.Model.Validate() {
 		e.add(true, "store.model.%w", err)
 	}

@@ -88,11 +88,13 @@ func (l *loader) store(env object, s *Scenario) {
 				kindAt = l.places["env.store.kind"]
 			}
 			l.profile(o, s)
+			l.prices(o, s)
 			l.container(o, s)
 		}
 	}
 	wanted := s.Store.Kind
 	l.profileFlag(s)
+	l.pricesFlag(s)
 	l.storeFlag(s)
 	l.onlyForMinIO(s, wanted)
 	switch {

@@ -80,7 +80,7 @@ func TestDocumentationNamesEveryKey(t *testing.T) {
 		t.Fatal("no example")
 	}
 	loadSource(t, "example.yaml", []byte(example), realTables(), Overrides{})
-	for _, path := range append(nested(), "", "phases", "phases.heal", "phases.drain", "phases.verify", "profile.file", "expect.statement") {
+	for _, path := range append(nested(), "", "phases", "phases.heal", "phases.drain", "phases.verify", "profile.file", "prices.file", "prices", "expect.statement") {
 		for _, key := range names(block(path)) {
 			if named := regexp.MustCompile("[`.{ ]" + key + "[`.:]"); !named.MatchString(doc) {
 				t.Errorf("docs/scenario.md does not name the key %s of block %q", key, path)

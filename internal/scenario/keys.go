@@ -93,6 +93,7 @@ func envKeys(path string) []key {
 		return []key{
 			{name: "kind", kind: "word", words: storeKinds(), about: "embedded where absent"},
 			{name: "profile", kind: "profile", about: "local, s3-standard, a file, or the figures: what requests take in addition"},
+			{name: "prices", kind: "prices", about: "a file, or the figures: what requests and bytes are billed at"},
 			{name: "image", kind: "text", about: "of store minio: name or name@sha256:digest; absent: one built here"},
 			{name: "limits", kind: "@env.store.limits", about: "of the container of store minio"},
 			{name: "proxy", kind: "word", words: []string{"tcp"}, about: "stable address of the container of store minio, always there"},
@@ -283,9 +284,25 @@ func eventKeys(path string) []key {
 	}
 }
 
-// profileBlock is the keys of a store profile.
+// profileBlock is the keys of a store profile and of a price list.
 func profileBlock(path string) []key {
 	switch path {
+	case "prices.file":
+		return append([]key{
+			{name: "apiVersion", kind: "word", words: []string{"bench/v1"}, need: true},
+			{name: "kind", kind: "word", words: []string{"StorePrices"}, need: true},
+		}, profileBlock("prices")...)
+	case "prices":
+		return []key{
+			{name: "name", kind: "name", need: true, about: "what tables call it"},
+			{name: "about", kind: "text", about: "where the figures come from"},
+			{name: "write", kind: "number", need: true, about: "dollars for a thousand puts or listings"},
+			{name: "read", kind: "number", need: true, about: "dollars for a thousand gets"},
+			{name: "delete", kind: "number", about: "dollars for a thousand deletes"},
+			{name: "stored", kind: "number", need: true, about: "dollars for a GiB and month"},
+			{name: "sent", kind: "number", about: "dollars for a GiB to the store"},
+			{name: "received", kind: "number", about: "dollars for a GiB from the store"},
+		}
 	case "profile.file":
 		return append([]key{
 			{name: "apiVersion", kind: "word", words: []string{"bench/v1"}, need: true},

@@ -89,11 +89,7 @@ func (l *loader) named(s *Scenario, name string, fail func(format string, args .
 
 // profileFile reads a profile from a file.
 func (l *loader) profileFile(s *Scenario, path string, fail func(format string, args ...any)) {
-	var src []byte
-	f, err := openRegular(path)
-	if err == nil {
-		src, err = readAll(f, path)
-	}
+	src, err := readRegular(path)
 	if err != nil {
 		fail("profile cannot be read: %v", err)
 		return

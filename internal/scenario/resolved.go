@@ -115,6 +115,7 @@ func (w *writer) env() {
 	kind, _, _ := strings.Cut(s.Store.Kind, ":")
 	w.set(2, "kind", kind, "env.store.kind")
 	w.profile()
+	w.prices()
 	w.container()
 	w.line(1, "workers:", "")
 	const p = "env.workers."
@@ -153,6 +154,18 @@ func (w *writer) profile() {
 	}
 	w.line(2, "profile:", w.from("env.store.profile"))
 	for _, line := range profileLines(s.Profile, s.Model) {
+		w.line(3, escaped(line), "")
+	}
+}
+
+// prices writes those that are not the shipped ones, with their figures: the file is not needed then.
+func (w *writer) prices() {
+	p := w.s.Store.Prices
+	if p == nil {
+		return
+	}
+	w.line(2, "prices:", w.from("env.store.prices"))
+	for _, line := range priceLines(*p) {
 		w.line(3, escaped(line), "")
 	}
 }

@@ -25,8 +25,8 @@ type Overrides struct {
 	Seed *uint64
 	// Drawn is the seed that the caller drew, used when neither the file nor --seed gives one.
 	Drawn uint64
-	// World is --world, Store --store, Profile --profile (a name or a file); empty: not given.
-	World, Store, Profile string
+	// World is --world, Store --store, Profile --profile (a name or a file), Prices --prices (a file); empty: not given.
+	World, Store, Profile, Prices string
 	// Arms are the --arm flags; empty: all arms.
 	Arms []string
 	// Reps is --reps, the runs of each arm; 0: one.

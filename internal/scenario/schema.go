@@ -133,6 +133,7 @@ func (g schema) definitions() node {
 		"params": node{"type": "object", "propertyNames": node{"pattern": paramName.String()},
 			"additionalProperties": node{"type": []string{"string", "number", "boolean"}}},
 		"profile":  node{"anyOf": []any{node{"type": "string"}, ref("profile-figures")}},
+		"prices":   node{"anyOf": []any{node{"type": "string"}, ref("price-list")}},
 		"workload": node{"type": "object", "required": []string{"name"}, "properties": node{"name": words(g.t.Workloads.Names())}},
 		"arms": node{"type": "object", "minProperties": 1, "propertyNames": node{"pattern": kebab.String(), "maxLength": 100},
 			"additionalProperties": ref("arm")},
@@ -142,7 +143,7 @@ func (g schema) definitions() node {
 	for _, path := range nested() {
 		defs[definition(path)] = g.block(path)
 	}
-	defs["profile-figures"] = g.block("profile")
+	defs["profile-figures"], defs["price-list"] = g.block("profile"), g.block("prices")
 	exactlyOne(defs["phases-steps"].(node), "savepoint", "stop", "start")
 	exactlyOne(defs["phases-at"].(node), "time", "record", "event", "phase")
 	defs["phases-faults"].(node)["allOf"] = g.faults()
