@@ -18,6 +18,8 @@ const (
 	// hung is how long a request must go without an answer to count as one that hangs: many times what one takes else.
 	hung     = 500 * time.Millisecond
 	hungPoll = 50 * time.Millisecond
+	// late is how long after the server is back an answer to a request that hung may come.
+	late = time.Second
 )
 
 // containerFault does something to the container behind the store.
@@ -80,6 +82,7 @@ type containerDown struct {
 		sync.Mutex
 		open   map[string]time.Duration // requests under way that began since then: when
 		proven bool
+		back   time.Duration // when the server was there again, 0 before: what begins after that proves nothing
 		over   bool
 	}
 }
@@ -95,9 +98,17 @@ func (a *containerDown) watch(ctx context.Context, ev *history.Event) bool {
 			a.mu.open[request] = ev.At
 		}
 	case history.StorePutEnd, history.StoreGetEnd, history.StoreDeleteEnd:
+		began, known := a.mu.open[request]
 		delete(a.mu.open, request)
-		if lost(ev.Error) && !a.mu.over {
+		switch took := ev.At - a.since; {
+		case a.mu.over:
+		case lost(ev.Error):
 			evidence = fmt.Sprintf("%s of %s by %s failed: %s", ev.Kind, ev.Text, ev.Actor, ev.Error)
+		case known && a.during(began) && ev.At-began >= hung:
+			evidence = fmt.Sprintf("request %s had no answer for %v", request, (ev.At - began).Round(time.Millisecond))
+		case !known && took >= hung && ev.Kind == history.StorePutEnd:
+			// Its begin was not seen, so it was under way; a put, since reads of one object may overlap.
+			evidence = fmt.Sprintf("request %s, under way at the beginning, had no answer for %v", request, took.Round(time.Millisecond))
 		}
 	}
 	goOn := !a.mu.over && !a.mu.proven
@@ -107,6 +118,9 @@ func (a *containerDown) watch(ctx context.Context, ev *history.Event) bool {
 	}
 	return goOn
 }
+
+// during tells whether a request began before the server was back. The lock is held.
+func (a *containerDown) during(began time.Duration) bool { return a.mu.back == 0 || began < a.mu.back }
 
 // lost tells whether an error is one of a server that is not there: neither an answer of the server nor made by another fault.
 func lost(text string) bool {
@@ -138,7 +152,7 @@ func (a *containerDown) lookForHung(ctx context.Context) error {
 		evidence := ""
 		a.mu.Lock()
 		for request, at := range a.mu.open { // order-free: any of them is a proof, and the simulated world has none
-			if now-at >= hung {
+			if a.during(at) && now-at >= hung {
 				evidence = fmt.Sprintf("request %s has had no answer for %v", request, (now - at).Round(time.Millisecond))
 			}
 		}
@@ -154,12 +168,31 @@ func (a *containerDown) lookForHung(ctx context.Context) error {
 	return nil
 }
 
+// answers waits for one that proves the fault, where there is no proof yet: as long as the server was gone, requests that had begun
+// before hung, and a job that waits for them begins no others.
+func (a *containerDown) answers(ctx context.Context, back time.Duration) {
+	a.mu.Lock()
+	if a.mu.back == 0 {
+		a.mu.back = max(back, 1)
+	}
+	a.mu.Unlock()
+	for range late / hungPoll {
+		a.mu.Lock()
+		done := a.mu.proven || a.mu.over
+		a.mu.Unlock()
+		if done || a.env.World.Sleep(ctx, hungPoll) != nil {
+			return
+		}
+	}
+}
+
 // Heal brings the container back and sends a request, which must pass.
 func (a *containerDown) Heal(ctx context.Context) (string, error) {
 	if err := a.env.StoreServer.Start(ctx); err != nil {
 		return "", err
 	}
 	until := a.env.World.Now()
+	a.answers(ctx, until)
 	a.end()
 	_ = a.group.Wait(ctx) // a start that failed, or died with its worker, was made good above
 	ctx = store.WithInfo(ctx, store.Info{Cause: ProbeCause, Who: "run"})

@@ -21,7 +21,8 @@ type fakeServer struct {
 	w     world.World
 	state string
 	calls []string
-	fail  error // of the next step
+	fail  error         // of the next step
+	takes time.Duration // of a put, in addition
 }
 
 func (s *fakeServer) step(name, state string) error {
@@ -47,6 +48,9 @@ func (s *fakeServer) Start(ctx context.Context) error {
 }
 
 func (s *fakeServer) Put(ctx context.Context, key string, body []byte, o store.PutOptions) error {
+	if err := s.w.Sleep(ctx, s.takes); err != nil {
+		return err
+	}
 	for s.state == "paused" {
 		if err := s.w.Sleep(ctx, 10*time.Millisecond); err != nil {
 			return err
@@ -58,7 +62,7 @@ func (s *fakeServer) Put(ctx context.Context, key string, body []byte, o store.P
 	return s.Mem.Put(ctx, key, body, o)
 }
 
-// scene is a system that puts an object each 100 ms and a container fault in force from 1 s on.
+// scene is a system and a container fault in force from 1 s on.
 type scene struct {
 	server *fakeServer
 	active faults.Active
@@ -66,8 +70,29 @@ type scene struct {
 	at     time.Duration // of the proof
 }
 
+// traffic is what the system asks of the store, until it is stopped.
+type traffic func(ctx context.Context, w world.World, s *fakeServer, b store.Bucket)
+
+// busy puts an object each 100 ms.
+func busy(ctx context.Context, w world.World, _ *fakeServer, b store.Bucket) {
+	for w.Sleep(ctx, 100*time.Millisecond) == nil {
+		_ = b.Put(ctx, "k", nil, store.PutOptions{}) // the watchers see how it goes
+	}
+}
+
+// idle asks nothing.
+func idle(context.Context, world.World, *fakeServer, store.Bucket) {}
+
+// one puts an object that is under way when the fault begins, and waits for it.
+func one(ctx context.Context, w world.World, s *fakeServer, b store.Bucket) {
+	s.takes = 200 * time.Millisecond
+	if w.Sleep(ctx, 900*time.Millisecond) == nil {
+		_ = b.Put(ctx, "k", nil, store.PutOptions{})
+	}
+}
+
 // play runs it for the given time, then heals and calls f.
-func play(t *testing.T, make faults.Constructor, quiet bool, force time.Duration, f func(ctx context.Context, s *scene, w world.World)) {
+func play(t *testing.T, make faults.Constructor, system traffic, force time.Duration, f func(ctx context.Context, s *scene, w world.World)) {
 	t.Helper()
 	w := world.NewSim(world.SimOptions{Seed: 5})
 	err := w.Run(func(ctx context.Context) error {
@@ -85,14 +110,10 @@ func play(t *testing.T, make faults.Constructor, quiet bool, force time.Duration
 				watchers.Observe(ctx, e)
 			},
 		})
-		system, stop := w.WithCancel(ctx)
+		running, stop := w.WithCancel(ctx)
 		group := world.NewGroup(w)
-		group.Go(system, "system", func(ctx context.Context) error {
-			for w.Sleep(ctx, 100*time.Millisecond) == nil {
-				if !quiet {
-					_ = b.Put(ctx, "k", nil, store.PutOptions{}) // the watchers see how it goes
-				}
-			}
+		group.Go(running, "system", func(ctx context.Context) error {
+			system(ctx, w, s.server, b)
 			return nil
 		})
 		if err := w.Sleep(ctx, time.Second); err != nil {
@@ -134,7 +155,7 @@ func TestContainerFaultsStrikeAndHeal(t *testing.T) {
 		{"container-restart", faults.NewContainerRestart, "stop start start", "store-put-end of k by worker-0 failed: store is not available", time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			play(t, c.make, false, 2*time.Second, func(ctx context.Context, s *scene, w world.World) {
+			play(t, c.make, busy, 2*time.Second, func(ctx context.Context, s *scene, w world.World) {
 				for range 2 { // it is idempotent
 					evidence, err := s.active.Heal(ctx)
 					if err != nil || !strings.Contains(evidence, "a put of probe-f passed") {
@@ -159,7 +180,7 @@ func TestContainerFaultsStrikeAndHeal(t *testing.T) {
 // TestContainerFaultsProveNothingByThemselves: without a request of the system there is no proof.
 func TestContainerFaultsProveNothingByThemselves(t *testing.T) {
 	for _, make := range []faults.Constructor{faults.NewContainerPause, faults.NewContainerKill} {
-		play(t, make, true, 5*time.Second, func(ctx context.Context, s *scene, _ world.World) {
+		play(t, make, idle, 5*time.Second, func(ctx context.Context, s *scene, _ world.World) {
 			if _, err := s.active.Heal(ctx); err != nil || s.proof != "" {
 				t.Errorf("%v, proof %q", err, s.proof)
 			}
@@ -167,8 +188,20 @@ func TestContainerFaultsProveNothingByThemselves(t *testing.T) {
 	}
 }
 
+// TestRequestUnderWayProvesAPause: a job that waits for the answer of a put asks nothing more while the server is frozen. A server that
+// answered soon after has proven nothing.
+func TestRequestUnderWayProvesAPause(t *testing.T) {
+	for force, proof := range map[time.Duration]string{2 * time.Second: "under way at the beginning, had no answer for 2", 50 * time.Millisecond: ""} { // order-free: each for itself
+		play(t, faults.NewContainerPause, one, force, func(ctx context.Context, s *scene, _ world.World) {
+			if _, err := s.active.Heal(ctx); err != nil || proof == "" && s.proof != "" || !strings.Contains(s.proof, proof) {
+				t.Errorf("%v, after %v proof %q", err, force, s.proof)
+			}
+		})
+	}
+}
+
 func TestContainerFaultThatCannotHealSaysSo(t *testing.T) {
-	play(t, faults.NewContainerKill, false, time.Second, func(ctx context.Context, s *scene, _ world.World) {
+	play(t, faults.NewContainerKill, busy, time.Second, func(ctx context.Context, s *scene, _ world.World) {
 		s.server.fail = errors.New("no engine")
 		if evidence, err := s.active.Heal(ctx); err == nil {
 			t.Errorf("Heal passes: %q", evidence)
