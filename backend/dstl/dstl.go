@@ -185,16 +185,20 @@ type Options struct {
 	BlockSize int
 	// Prefetch is the number of parts that Read fetches ahead; 0: 4.
 	Prefetch int
-	// Upload says how uploads are tried again.
+	// Upload says how uploads are tried again, and when by a second attempt.
 	Upload UploadOptions
 }
 
-// UploadOptions say how uploads are tried again. The zero value is usable.
+// UploadOptions say how uploads are tried again, and when by a second attempt. The zero value is usable.
 type UploadOptions struct {
 	// RetryShare is how many retries an upload that succeeds allows, all uploads of the log together; 0: 0.2.
 	RetryShare float64
 	// RetriesPerSecond is how many are allowed in a second beside that; 0: 5. Further ones wait.
 	RetriesPerSecond int
+	// HedgeAfter is how long an upload takes before a second attempt, under another key, begins beside the first; 0: none does.
+	HedgeAfter time.Duration
+	// HedgeShare is the part of the uploads that may have one; 0: 0.05. A few are saved up.
+	HedgeShare float64
 }
 
 func (o UploadOptions) validate() (errs []error) {
@@ -203,6 +207,12 @@ func (o UploadOptions) validate() (errs []error) {
 	}
 	if o.RetriesPerSecond < 0 {
 		errs = append(errs, fmt.Errorf("retries a second are negative: %d", o.RetriesPerSecond))
+	}
+	if o.HedgeAfter < 0 {
+		errs = append(errs, fmt.Errorf("time to a second attempt is negative: %v", o.HedgeAfter))
+	}
+	if !(o.HedgeShare >= 0 && o.HedgeShare <= 1) {
+		errs = append(errs, fmt.Errorf("share of second attempts is %v, must be 0 to 1", o.HedgeShare))
 	}
 	return errs
 }
@@ -213,6 +223,9 @@ func (o UploadOptions) withDefaults() UploadOptions {
 	}
 	if o.RetriesPerSecond == 0 {
 		o.RetriesPerSecond = 5
+	}
+	if o.HedgeShare == 0 {
+		o.HedgeShare = 0.05
 	}
 	return o
 }

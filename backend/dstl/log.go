@@ -39,14 +39,19 @@ type segmentLog struct {
 	free    []*changeSet
 	bodies  [][]byte
 	doomed  []string // keys to delete
-	deletes bool     // a process deletes
-	spoiled bool     // the mutant truncate-early has struck
+	// doubtful are keys of puts that failed: they are deleted at once and again by Close, when whatever was still under way has ended.
+	doubtful []string
+	deletes  bool    // a process deletes
+	hedges   float64 // second attempts that are allowed
+	spoiled  bool    // the mutant truncate-early has struck
 }
 
 // Limits of the free lists: sets and bodies beyond them go to the collector.
 const (
 	maxFree   = 32
 	maxBodies = 4
+	// maxDoubtful bounds doubtful keys; what is left of further ones is the leader's to find.
+	maxDoubtful = 1000
 )
 
 var _ Log = (*segmentLog)(nil)
@@ -62,6 +67,7 @@ func New(e backend.WorkerEnv, o Options) (Log, error) {
 		queue: world.NewQueue[*upload](e.World, queueCapacity).Named("log uploads"),
 		room:  world.NewSemaphore(e.World, o.InFlight),
 	}
+	l.hedges = firstHedges
 	l.budget = store.NewRetryBudget(e.World, o.Upload.RetryShare, float64(o.Upload.RetriesPerSecond))
 	l.framer.blockSize = o.BlockSize
 	l.share.Store(o.InFlight)
@@ -134,6 +140,14 @@ func (l *segmentLog) Close(ctx context.Context) error {
 	if idle != nil && idle.Wait(ctx) != nil {
 		return nil // the attempt is over, and with it its processes
 	}
+	l.mu.Lock()
+	for _, key := range l.doubtful {
+		if !slices.Contains(l.doomed, key) {
+			l.doomed = append(l.doomed, key)
+		}
+	}
+	l.doubtful = nil
+	l.mu.Unlock()
 	l.deleteDoomed(ctx)
 	return nil
 }
@@ -215,7 +229,7 @@ func (l *segmentLog) deleteKeys(ctx context.Context, keys []string) (failed []st
 	if l.env.Failpoints.Hit(ctx, failpoint.LogDeleteBegin, l.env.Worker) != nil {
 		return keys
 	}
-	for i, d := range l.env.Bucket.Delete(l.info(ctx, 0), keys) {
+	for i, d := range l.env.Bucket.Delete(l.info(ctx, "log", 0), keys) {
 		if d.Err != nil {
 			failed = append(failed, keys[i])
 		}

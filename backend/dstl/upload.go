@@ -35,6 +35,7 @@ type batch struct {
 	writers    int
 	checkpoint uint64
 	body       []byte
+	lent       bool // somebody may read body for ever
 	object     *object
 }
 
@@ -172,8 +173,7 @@ func (l *segmentLog) frame(b *batch) {
 	if n := len(l.bodies) - 1; n >= 0 {
 		body, l.bodies = l.bodies[n], l.bodies[:n]
 	}
-	b.object = &object{key: fmt.Sprintf("log/%d/%s/%08d.seg", l.env.Attempt, l.env.Worker, l.next)}
-	l.next++
+	b.object = &object{key: l.name()}
 	l.mu.Unlock()
 
 	l.framer.begin(body, b.raw())
@@ -207,6 +207,13 @@ func (l *segmentLog) frame(b *batch) {
 	}
 }
 
+// name gives the next object its key, with mu held.
+func (l *segmentLog) name() string {
+	key := fmt.Sprintf("log/%d/%s/%08d.seg", l.env.Attempt, l.env.Worker, l.next)
+	l.next++
+	return key
+}
+
 // frameRun writes one section.
 func (l *segmentLog) frameRun(b *batch, w *writer, sets []*set) {
 	l.mu.Lock()
@@ -232,12 +239,11 @@ func (l *segmentLog) put(ctx context.Context, b *batch) {
 	began := l.env.World.Now()
 	err := l.env.Failpoints.Hit(ctx, failpoint.LogUploadBegin, l.env.Worker)
 	if err == nil {
-		err = l.env.Bucket.Put(store.WithBudget(l.info(ctx, b.checkpoint), l.budget), b.object.key, b.body, store.PutOptions{})
-		if err == nil {
+		if err = l.attempt(ctx, b); err == nil {
 			err = l.env.Failpoints.Hit(ctx, failpoint.LogUploadEnd, l.env.Worker)
 		}
 	}
-	e.Kind, e.Dur = history.LogFlushEnd, l.env.World.Now()-began
+	e.Kind, e.Dur, e.Text = history.LogFlushEnd, l.env.World.Now()-began, b.object.key
 	e.Bytes, e.Count = int64(len(b.body)), int64(b.writers)
 	if err != nil {
 		err = fmt.Errorf("put segment %s: %w", b.object.key, err)
@@ -264,9 +270,9 @@ func (l *segmentLog) settle(b *batch, err error) {
 	if b.body != nil {
 		if o := b.object; err != nil || o.live == 0 {
 			// What became of a failed put is unknown; the next one takes another name, so this one can go.
-			l.doomed = append(l.doomed, o.key)
+			l.discard(o.key, err)
 		}
-		if len(l.bodies) < maxBodies {
+		if len(l.bodies) < maxBodies && !b.lent {
 			l.bodies = append(l.bodies, b.body)
 		}
 	}
@@ -297,7 +303,7 @@ func (l *segmentLog) settleSet(u *upload, s *set, err error) {
 	}
 }
 
-// info says in whose name requests are made.
-func (l *segmentLog) info(ctx context.Context, checkpoint uint64) context.Context {
-	return store.WithInfo(ctx, store.Info{Cause: "log", Who: l.env.Worker, Attempt: l.env.Attempt, Checkpoint: checkpoint})
+// info says in whose name and why requests are made.
+func (l *segmentLog) info(ctx context.Context, cause string, checkpoint uint64) context.Context {
+	return store.WithInfo(ctx, store.Info{Cause: cause, Who: l.env.Worker, Attempt: l.env.Attempt, Checkpoint: checkpoint})
 }

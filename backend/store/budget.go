@@ -41,13 +41,30 @@ func NewRetryBudget(w world.World, share, perSecond float64) *RetryBudget {
 	return b
 }
 
+// fill adds what time has, with mu held.
+func (b *RetryBudget) fill() {
+	now := b.w.Now()
+	b.mu.left = min(budgetBurst, b.mu.left+b.rate*(now-b.mu.at).Seconds())
+	b.mu.at = now
+}
+
+// Spare takes one if more than half is left, and tells whether it did: for requests that can be done without.
+func (b *RetryBudget) Spare() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.fill()
+	if b.mu.left <= budgetBurst/2 {
+		return false
+	}
+	b.mu.left--
+	return true
+}
+
 // Take takes one retry and returns how long it has to wait at least; own is what it waits anyway.
 func (b *RetryBudget) Take(own time.Duration) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	now := b.w.Now()
-	b.mu.left = min(budgetBurst, b.mu.left+b.rate*(now-b.mu.at).Seconds())
-	b.mu.at = now
+	b.fill()
 	b.mu.left--
 	b.mu.n.Retries++
 	due := time.Duration(-b.mu.left / b.rate * float64(time.Second))

@@ -89,7 +89,8 @@ func logged(b plan.Backend, nested backend.Factory) (backend.Factory, error) {
 	o := changelog.Options{Nested: nested, NestedName: b.Name, Materialize: time.Duration(c.Materialize), MaterializeOff: c.MaterializeOff, Growth: c.Growth,
 		ReplayBudget: time.Duration(c.ReplayBudget), Concurrent: c.Concurrent, Preemptive: c.Preemptive,
 		BatchDelay: time.Duration(c.BatchDelay), BatchSize: c.BatchSize, InFlight: c.InFlight,
-		Upload: dstl.UploadOptions{RetryShare: c.Upload.RetryShare, RetriesPerSecond: c.Upload.RetriesPerSecond}}
+		Upload: dstl.UploadOptions{RetryShare: c.Upload.RetryShare, RetriesPerSecond: c.Upload.RetriesPerSecond,
+			HedgeAfter: time.Duration(c.Upload.HedgeAfter), HedgeShare: c.Upload.HedgeShare}}
 	if err := o.Validate(); err != nil {
 		return nil, fmt.Errorf("changelog around %s: %w", b.Name, err)
 	}

@@ -69,6 +69,7 @@ func draw(n int, l length) *generator {
 	g.disturbMore()
 	g.atLeast()
 	g.copies()
+	g.uploads()
 	return g
 }
 
@@ -212,6 +213,19 @@ func (g *generator) copies() {
 	}
 	if r := seed.Stream(uint64(g.n), "explore/copies"); r.IntN(4) == 0 {
 		g.p.Backend.LocalRecovery, g.p.Backend.LocalCopies = true, pick(r, int64(64<<10), 1<<30)
+	}
+}
+
+// uploads lets uploads of the log have second attempts in one plan of three, soon enough to begin without a fault in some, and makes
+// retries scarce in one of three. Its draws have a stream of their own too.
+func (g *generator) uploads() {
+	r := seed.Stream(uint64(g.n), "explore/uploads")
+	u := &g.p.Backend.Changelog.Upload
+	if r.IntN(3) == 0 {
+		u.HedgeAfter, u.HedgeShare = seconds(pick(r, 0.002, 0.02, 0.3)), pick(r, 0.05, 1)
+	}
+	if r.IntN(3) == 0 {
+		u.RetryShare, u.RetriesPerSecond = pick(r, 0.01, 0.1), 1+r.IntN(3)
 	}
 }
 

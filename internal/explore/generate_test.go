@@ -28,3 +28,20 @@ func TestDamagedReadsHaveNoCopies(t *testing.T) {
 		t.Errorf("%d plans keep copies and %d flip bytes, of 400", copies, damaged)
 	}
 }
+
+// TestPlansVaryTheUploads: some of the plans whose changelog is on make second attempts, some have few retries.
+func TestPlansVaryTheUploads(t *testing.T) {
+	hedged, scarce := 0, 0
+	for n := 1; n < 400; n += 2 {
+		u := explore.Generate(n).Backend.Changelog.Upload
+		if u.HedgeAfter > 0 {
+			hedged++
+		}
+		if u.RetriesPerSecond > 0 {
+			scarce++
+		}
+	}
+	if hedged < 40 || scarce < 40 {
+		t.Errorf("of 200 plans %d hedge and %d have few retries", hedged, scarce)
+	}
+}

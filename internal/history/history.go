@@ -54,6 +54,7 @@ const (
 
 	LogFlushBegin Kind = "log-flush-begin" // Actor worker
 	LogFlushEnd   Kind = "log-flush-end"   // Bytes, Count: writers in the batch, Text: object key, Error
+	LogHedged     Kind = "log-hedged"      // a second attempt at an upload has ended; Actor worker, Bytes, Text: its object key; Reason: won, lost, failed
 	LogTruncated  Kind = "log-truncated"   // Actor subtask, To: sequence number
 
 	MaterializationBegin       Kind = "materialization-begin" // Actor subtask, Count: materialization id

@@ -198,7 +198,7 @@ func Kinds() []Kind {
 		CheckpointTriggered, CheckpointSkipped, CheckpointAligned, CheckpointSynced, CheckpointAcked, CheckpointAckTaken,
 		CheckpointCompleted, CheckpointAborted, CheckpointSubsumed,
 		SavepointTriggered, SavepointCompleted, SavepointAborted, JobStopped, JobStarted,
-		LogFlushBegin, LogFlushEnd, LogTruncated,
+		LogFlushBegin, LogFlushEnd, LogHedged, LogTruncated,
 		MaterializationBegin, MaterializationUploadBegin, MaterializationUploadEnd, MaterializationUsed,
 		MaterializationConfirmed, MaterializationSkipped, MaterializationFailed,
 		StorePutBegin, StorePutEnd, StoreGetBegin, StoreGetEnd, StoreDeleteBegin, StoreDeleteEnd,

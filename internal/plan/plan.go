@@ -181,10 +181,13 @@ type Changelog struct {
 	Upload  Upload `json:"upload,omitzero"`
 }
 
-// Upload says how uploads of the log are tried again; zeros are the defaults of dstl.UploadOptions.
+// Upload says how uploads of the log are tried again, and when by a second attempt; zeros are the defaults of dstl.UploadOptions.
 type Upload struct {
 	RetryShare       float64 `json:"retryShare,omitzero"`       // retries that a success allows, over all uploads of a worker
 	RetriesPerSecond int     `json:"retriesPerSecond,omitzero"` // and that a second does
+	// HedgeAfter is how long an upload takes before a second attempt begins beside the first; 0: none.
+	HedgeAfter Duration `json:"hedgeAfter,omitzero"`
+	HedgeShare float64  `json:"hedgeShare,omitzero"` // part of the uploads that may have one
 }
 
 // The storages of a changelog.

@@ -86,6 +86,8 @@ func (b *Backend) validate(e *problems, where string) {
 func (u *Upload) validate(e *problems, where string) {
 	e.add(!(u.RetryShare >= 0 && u.RetryShare <= 1), "%schangelog.upload.retryShare must be 0 to 1, is %v", where, u.RetryShare)
 	e.add(u.RetriesPerSecond < 0 || u.RetriesPerSecond > MaxRetries, "%schangelog.upload.retriesPerSecond must be 0 to %d, is %d", where, MaxRetries, u.RetriesPerSecond)
+	e.add(u.HedgeAfter < 0, "%schangelog.upload.hedgeAfter is negative", where)
+	e.add(!(u.HedgeShare >= 0 && u.HedgeShare <= 1), "%schangelog.upload.hedgeShare must be 0 to 1, is %v", where, u.HedgeShare)
 }
 
 func (r *Restart) validate(e *problems) {

@@ -201,6 +201,8 @@ func differences(a, b plan.Backend) []string {
 	add(x.Storage != y.Storage, "changelog.storage")
 	add(x.Upload.RetryShare != y.Upload.RetryShare, "changelog.upload.retryShare")
 	add(x.Upload.RetriesPerSecond != y.Upload.RetriesPerSecond, "changelog.upload.retriesPerSecond")
+	add(x.Upload.HedgeAfter != y.Upload.HedgeAfter, "changelog.upload.hedgeAfter")
+	add(x.Upload.HedgeShare != y.Upload.HedgeShare, "changelog.upload.hedgeShare")
 	return out
 }
 

@@ -24,7 +24,7 @@ func defaults(path string) *Scenario {
 		},
 		Outer: Outer{LSM: lsmDefaults(), LocalCopies: 4 << 30, Changelog: plan.Changelog{
 			Materialize: ms(20_000), Preemptive: 4 << 20, BatchDelay: ms(10), BatchSize: 10 << 20, InFlight: 100 << 20,
-			Upload: plan.Upload{RetryShare: 0.2, RetriesPerSecond: 5},
+			Upload: plan.Upload{RetryShare: 0.2, RetriesPerSecond: 5, HedgeShare: 0.05},
 		}},
 	}
 }
@@ -290,13 +290,17 @@ func (l *loader) changelog(f field, owner string, c *plan.Changelog) {
 	}
 }
 
-// upload reads how uploads of the log are tried again.
+// upload reads how uploads of the log are tried again, and when by a second attempt.
 func (l *loader) upload(o object, u *plan.Upload) {
 	var part registry.Share
 	if read(o, "retryShare", &part, positiveShare) {
 		u.RetryShare = float64(part)
 	}
 	read(o, "retriesPerSecond", &u.RetriesPerSecond, inRange)
+	read(o, "hedgeAfter", &u.HedgeAfter, positiveDuration)
+	if read(o, "hedgeShare", &part, positiveShare) {
+		u.HedgeShare = float64(part)
+	}
 }
 
 // arms reads the variants and the baseline.

@@ -26,7 +26,7 @@ func Events() []string {
 // logOnly tells whether an event happens only in arms whose changelog is enabled.
 func logOnly(event string) bool {
 	switch history.Kind(event) {
-	case history.LogFlushBegin, history.LogFlushEnd, history.LogTruncated,
+	case history.LogFlushBegin, history.LogFlushEnd, history.LogHedged, history.LogTruncated,
 		history.MaterializationBegin, history.MaterializationUploadBegin, history.MaterializationUploadEnd,
 		history.MaterializationUsed, history.MaterializationConfirmed, history.MaterializationSkipped, history.MaterializationFailed:
 		return true

@@ -185,6 +185,8 @@ func armKeys(path string) []key {
 		return []key{
 			{name: "retryShare", kind: "share", about: "retries that an upload which succeeds allows, over all of a worker"},
 			{name: "retriesPerSecond", kind: "int", lo: 1, hi: plan.MaxRetries, about: "retries of a worker that are allowed in a second beside these; further ones wait"},
+			{name: "hedgeAfter", kind: "duration", about: "an upload that takes longer gets a second attempt beside the first; absent: none does"},
+			{name: "hedgeShare", kind: "share", about: "part of a worker's uploads that may have one"},
 		}
 	case "changelog.materialize":
 		return []key{

@@ -244,6 +244,10 @@ func (w *writer) upload(u plan.Upload, set func(depth int, key, text, path strin
 	w.line(3, "upload:", "")
 	set(4, "retryShare", registry.Share(u.RetryShare).String(), "changelog.upload.retryShare")
 	set(4, "retriesPerSecond", strconv.Itoa(u.RetriesPerSecond), "changelog.upload.retriesPerSecond")
+	if u.HedgeAfter > 0 {
+		set(4, "hedgeAfter", u.HedgeAfter.String(), "changelog.upload.hedgeAfter")
+	}
+	set(4, "hedgeShare", registry.Share(u.HedgeShare).String(), "changelog.upload.hedgeShare")
 }
 
 // ownOptions is the tree of the options that an arm gives itself, as they were resolved.

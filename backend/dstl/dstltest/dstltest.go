@@ -62,6 +62,10 @@ func runOn(t *testing.T, newLog New, open dstl.StorageOpener) {
 		{"CloseDuringUpload", closeDuringUpload},
 		{"InFlightLimit", inFlightLimit},
 		{"BlocksAndUnblocks", blocksAndUnblocks},
+		{"HedgeWins", hedgeWins},
+		{"HedgeLoses", hedgeLoses},
+		{"HedgeFails", hedgeFails},
+		{"HedgesKeepTheirShare", hedgesKeepTheirShare},
 		{"Damaged", damaged},
 		{"Events", events},
 	} {

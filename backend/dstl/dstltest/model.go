@@ -24,7 +24,7 @@ func randomRun(h *harness, checkpoints int) {
 	h.open(dstl.Options{
 		Preemptive: 200 + r.Int64N(2000), PreemptiveOff: r.IntN(5) == 0, BlockSize: 100 + r.IntN(2000),
 		BatchDelay: time.Duration(r.IntN(3)) * 5 * time.Millisecond, BatchSize: 500 + r.Int64N(4000),
-		InFlight: 2000 + r.Int64N(10000), Prefetch: 1 + r.IntN(5),
+		InFlight: 2000 + r.Int64N(10000), Prefetch: 1 + r.IntN(5), Upload: h.randomUploads(),
 	})
 	heal := h.randomFaults()
 	c := &coordinator{
@@ -54,6 +54,15 @@ func randomRun(h *harness, checkpoints int) {
 	}
 	h.ok(h.log.Close(h.worker.Ctx))
 	c.checkLeft()
+}
+
+// randomUploads lets half of the runs make second attempts. The draws have a stream of their own.
+func (h *harness) randomUploads() (o dstl.UploadOptions) {
+	r := h.w.Rand("uploads")
+	if r.IntN(2) == 0 {
+		o.HedgeAfter, o.HedgeShare = time.Duration(1+r.IntN(15))*time.Millisecond, []float64{0.05, 0.5, 1}[r.IntN(3)]
+	}
+	return o
 }
 
 // randomFaults makes the store slow and unreliable.
