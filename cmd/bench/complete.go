@@ -56,7 +56,7 @@ func complete(root *cobra.Command) {
 		switch c.Name() {
 		case "run", "plan":
 			c.ValidArgsFunction = offerScenario
-		case "check", "report", "replay":
+		case "check", "report", "replay", "shrink":
 			c.ValidArgsFunction = offerFolder
 		case "describe":
 			c.ValidArgsFunction = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
