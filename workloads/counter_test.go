@@ -125,6 +125,28 @@ func TestKeysArePickedAsAsked(t *testing.T) {
 	}
 }
 
+// TestFillComesAtItsPace: the first records, as many as there are keys, come faster, the others at the rate, and none before the one
+// ahead of it.
+func TestFillComesAtItsPace(t *testing.T) {
+	g := newTestCounter(t, `{"partitions":2,"keys":{"count":100,"fill":true,"fillPace":10}}`, Env{Rate: 100}).source.g
+	at := func(n int64) time.Duration { return time.Duration(g.eventTime(int(n%2), n/2)) }
+	for n, want := range map[int64]time.Duration{0: 0, 1: time.Millisecond, 99: 99 * time.Millisecond, 100: 100 * time.Millisecond, 101: 110 * time.Millisecond, 200: 1100 * time.Millisecond} { // order-free: each for itself
+		if got := at(n); got != want {
+			t.Errorf("record %d is due at %v, want %v", n, got, want)
+		}
+	}
+	for n := range int64(300) {
+		if at(n+1) <= at(n) {
+			t.Errorf("record %d is due at %v, the one before at %v", n+1, at(n+1), at(n))
+		}
+	}
+	for _, bad := range []string{`{"keys":{"fillPace":10}}`, `{"keys":{"fill":true,"fillPace":0.5}}`, `{"keys":{"fill":true,"fillPace":1e9}}`} {
+		if _, err := Counter().Resolve([]byte(bad)); err == nil || !strings.Contains(err.Error(), "keys.fillPace") {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}
+
 func TestFillVisitsEveryKeyOnceFirst(t *testing.T) {
 	g := newTestCounter(t, `{"partitions":3,"keys":{"count":100,"fill":true}}`, Env{}).source.g
 	seen := map[uint64]bool{}

@@ -21,6 +21,8 @@ type generator struct {
 	remove     uint64  // draws in 2^32 that take a key's state away
 	fill       bool    // the first records of a partition visit its keys in order
 	spacing    float64 // ns between records of the whole source
+	quick      int64   // records of the whole source that come at a faster pace
+	pace       float64 // of these, as a multiple of the rate
 }
 
 // partitionGenerator is what differs between partitions.
@@ -50,6 +52,7 @@ type generatorOptions struct {
 	rate       float64
 	total      int64
 	fill       bool
+	pace       float64 // of the fill, as a multiple of the rate; 0: 1
 }
 
 // golden is the odd number next to 2^64 divided by the golden ratio, the step of a Weyl sequence.
@@ -60,6 +63,9 @@ func newGenerator(o generatorOptions) *generator {
 		random: o.size - int(math.Round(float64(o.size)*o.compress)), spacing: 1000}
 	if o.rate > 0 {
 		g.spacing = 1e9 / o.rate
+		if o.fill && o.pace > 1 {
+			g.quick, g.pace = o.keys, o.pace
+		}
 	}
 	tables := map[int64]*aliasTable{} // partitions have one of two numbers of keys
 	for p := range o.partitions {
@@ -143,7 +149,14 @@ func (g *generator) payload(dst []byte, draw uint64) {
 
 // eventTime is the event time of a record in nanoseconds, which is also when it is due if the source has a rate.
 func (g *generator) eventTime(partition int, index int64) int64 {
-	return int64(float64(index*int64(len(g.partitions))+int64(partition)) * g.spacing)
+	n := index*int64(len(g.partitions)) + int64(partition)
+	if n < g.quick {
+		return int64(float64(n) * g.spacing / g.pace)
+	}
+	if g.quick > 0 {
+		return int64((float64(g.quick)/g.pace + float64(n-g.quick)) * g.spacing)
+	}
+	return int64(float64(n) * g.spacing)
 }
 
 // watermark is an event time that no record of the partition from index on is before. A partition without a record

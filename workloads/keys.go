@@ -4,11 +4,13 @@ import "math"
 
 // keyOptions are the keys of a synthetic source as they are written.
 type keyOptions struct {
-	Count  int64          `json:"count" about:"keys in all, at least one a partition"`
-	Pick   string         `json:"pick" about:"uniform or zipf"`
-	S      float64        `json:"s" about:"exponent of zipf"`
-	Fill   bool           `json:"fill,omitempty" about:"the first records visit every key once, in order, before any is picked"`
-	Hotset *hotsetOptions `json:"hotset,omitempty"`
+	Count int64   `json:"count" about:"keys in all, at least one a partition"`
+	Pick  string  `json:"pick" about:"uniform or zipf"`
+	S     float64 `json:"s" about:"exponent of zipf"`
+	Fill  bool    `json:"fill,omitempty" about:"the first records visit every key once, in order, before any is picked"`
+	// FillPace speeds the fill up, so that a large state is there soon at a rate that it can then be watched at.
+	FillPace float64        `json:"fillPace,omitempty" about:"with fill and a rate: how many times as fast as the rate the first records come; 1 where absent"`
+	Hotset   *hotsetOptions `json:"hotset,omitempty"`
 }
 
 type hotsetOptions struct {
@@ -35,6 +37,8 @@ func (k *keyOptions) check(partitions int, bad func(is bool, format string, args
 		k.Count, partitions, math.MaxInt32)
 	bad(k.Pick != pickUniform && k.Pick != pickZipf, "keys.pick is %q, must be uniform or zipf", k.Pick)
 	bad(!(k.S > 0 && k.S <= 10), "keys.s is %v, must be above 0 and at most 10", k.S)
+	bad(k.FillPace != 0 && !(k.FillPace >= 1 && k.FillPace <= 1000), "keys.fillPace is %v, must be from 1 to 1000", k.FillPace)
+	bad(k.FillPace != 0 && !k.Fill, "keys.fillPace needs fill: true, it is the pace of these records")
 	if h := k.Hotset; h != nil {
 		bad(k.Pick != pickZipf, "keys.hotset needs pick: zipf, with uniform keys none is hot")
 		bad(h.MoveEvery.Duration <= 0, "keys.hotset.moveEvery must be positive")
@@ -48,7 +52,7 @@ func (p *payloadOptions) check(bad func(is bool, format string, args ...any)) {
 // generated is what a generator of such keys and payloads needs.
 func generated(e Env, partitions int, k keyOptions, p payloadOptions) generatorOptions {
 	g := generatorOptions{seed: e.Seed, partitions: partitions, keys: k.Count, size: int(p.Size.Bytes),
-		compress: float64(p.Compressible.Share), rate: e.Rate, total: e.Total, fill: k.Fill}
+		compress: float64(p.Compressible.Share), rate: e.Rate, total: e.Total, fill: k.Fill, pace: max(1, k.FillPace)}
 	if k.Pick == pickZipf {
 		g.zipf = k.S
 	}
