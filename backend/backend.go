@@ -52,6 +52,7 @@ type StateSpec struct {
 	Name   string // unique in an operator, kebab-case
 	Type   Type
 	Access Access
+	Schema Schema // of what is stored; the zero value is version 1 of whatever serializer
 }
 
 // Addr is the place of one element: a state, a key group, the element's byte key. Backends hash Key themselves.
@@ -69,7 +70,7 @@ type Keyed interface {
 	// Range is what Open was given.
 	Range() keygroup.Range
 	// Register makes a state known, or finds it, restored or not; the same spec gives the same id. Another type or access
-	// for a known name is an error.
+	// for a known name is an error. The schema of a known state stays what it was; Migrator changes it.
 	Register(spec StateSpec) (StateID, error)
 	// States lists all states, restored ones too, in order of id.
 	States() []StateSpec

@@ -117,7 +117,7 @@ func TestElementKeysAreUnambiguous(t *testing.T) {
 }
 
 func TestTypesHaveNamesAndAccess(t *testing.T) {
-	for typ, want := range map[Type]StateSpec{Value: {"value", Value, Point}, List: {"list", List, Ordered}, Map: {"map", Map, Ordered}, Reducing: {"reducing", Reducing, Point}, Aggregating: {"aggregating", Aggregating, Point}, Timers: {"timers", Timers, Ordered}} {
+	for typ, want := range map[Type]StateSpec{Value: {Name: "value", Type: Value, Access: Point}, List: {Name: "list", Type: List, Access: Ordered}, Map: {Name: "map", Type: Map, Access: Ordered}, Reducing: {Name: "reducing", Type: Reducing, Access: Point}, Aggregating: {Name: "aggregating", Type: Aggregating, Access: Point}, Timers: {Name: "timers", Type: Timers, Access: Ordered}} {
 		if got := Spec(typ.String(), typ); got != want {
 			t.Errorf("got %+v, want %+v", got, want)
 		}

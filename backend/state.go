@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"statebench.dev/bench/internal/keygroup"
 )
@@ -112,12 +113,44 @@ func (c *Context) inNamespace(id StateID, ns []byte) (Addr, error) {
 }
 
 // register makes the state known to the backend.
-func (c *Context) register(name string, t Type) (StateID, error) {
-	id, err := c.keyed.Register(Spec(name, t))
+func (c *Context) register(spec StateSpec) (StateID, error) {
+	id, err := c.keyed.Register(spec)
 	if err != nil {
-		return 0, fmt.Errorf("register %s state %q: %w", t, name, err)
+		return 0, fmt.Errorf("register %s state %q: %w", spec.Type, spec.Name, err)
 	}
 	return id, nil
+}
+
+// open makes a state known, with the time to live and in the schema that opts say: one that was restored in an older schema is
+// converted.
+func (c *Context) open(name string, t Type, opts []StateOption) (id StateID, life *expiry, err error) {
+	var o stateOptions
+	for _, set := range opts {
+		set(&o)
+	}
+	if err := o.check(t); err != nil {
+		return 0, nil, fmt.Errorf("%s state %q: %w", t, name, err)
+	}
+	spec := Spec(name, t)
+	spec.Schema = o.schema
+	states := c.keyed.States()
+	stored := slices.IndexFunc(states, func(s StateSpec) bool { return s.Name == name })
+	if id, err = c.register(spec); err != nil {
+		return 0, nil, err
+	}
+	if life, err = c.lives(id, name, o.ttl); err != nil {
+		return 0, nil, err
+	}
+	if stored >= 0 {
+		var index *StateID
+		if life != nil {
+			index = &life.index
+		}
+		if err := c.agree(id, states[stored], &o, index); err != nil {
+			return 0, nil, err
+		}
+	}
+	return id, life, life.begin()
 }
 
 // splitKey takes the key and the namespace off the front of an element's byte key.

@@ -16,10 +16,7 @@ type collection struct {
 
 func newCollection(c *Context, name string, t Type, opts []StateOption) (s collection, err error) {
 	s = collection{c: c, name: name}
-	if s.id, err = c.register(name, t); err != nil {
-		return s, err
-	}
-	s.life, err = c.lives(s.id, name, opts)
+	s.id, s.life, err = c.open(name, t, opts)
 	return s, err
 }
 

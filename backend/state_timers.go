@@ -19,7 +19,7 @@ type TimerState struct {
 
 // NewTimers makes or finds the timer state called name.
 func NewTimers(c *Context, name string) (*TimerState, error) {
-	id, err := c.register(name, Timers)
+	id, err := c.register(Spec(name, Timers))
 	if err != nil {
 		return nil, err
 	}

@@ -35,7 +35,11 @@ type TTL struct {
 // StateOption changes how a state is made.
 type StateOption func(o *stateOptions)
 
-type stateOptions struct{ ttl TTL }
+type stateOptions struct {
+	ttl    TTL
+	schema Schema
+	steps  []Migration
+}
 
 // WithTTL gives the elements of a state a time to live: of a map or list each on its own. The stored value begins with the
 // expiry in 8 bytes. A second state, ExpirySpec(name), tells which element is to be removed when. A restored state that
@@ -65,13 +69,9 @@ type expiry struct {
 }
 
 // lives makes the time to live of a state; nil when it has none.
-func (c *Context) lives(data StateID, name string, opts []StateOption) (*expiry, error) {
-	var o stateOptions
-	for _, set := range opts {
-		set(&o)
-	}
+func (c *Context) lives(data StateID, name string, ttl TTL) (*expiry, error) {
 	spec, r := ExpirySpec(name), c.keyed.Range()
-	if known := slices.Contains(c.keyed.States(), spec); known == (o.ttl == TTL{}) {
+	if known := slices.Contains(c.keyed.States(), spec); known == (ttl == TTL{}) {
 		if held, err := c.holds(data); err != nil {
 			return nil, err
 		} else if held {
@@ -79,23 +79,30 @@ func (c *Context) lives(data StateID, name string, opts []StateOption) (*expiry,
 		}
 	}
 	switch {
-	case o.ttl == TTL{}:
+	case ttl == TTL{}:
 		return nil, nil
-	case o.ttl.After <= 0 || o.ttl.Grain < 0:
-		return nil, fmt.Errorf("state %q cannot live %v with a grain of %v", name, o.ttl.After, o.ttl.Grain)
+	case ttl.After <= 0 || ttl.Grain < 0:
+		return nil, fmt.Errorf("state %q cannot live %v with a grain of %v", name, ttl.After, ttl.Grain)
 	}
-	index, err := c.register(spec.Name, spec.Type)
+	index, err := c.register(spec)
 	if err != nil {
 		return nil, err
 	}
-	l := &expiry{c: c, data: data, index: index, name: name, ttl: o.ttl, from: r.From, next: make([]int64, r.Len())}
-	for g := r.From; g < r.To; g++ {
-		if _, err := l.collect(g, math.MinInt64); err != nil {
-			return nil, err
+	return &expiry{c: c, data: data, index: index, name: name, ttl: ttl, from: r.From, next: make([]int64, r.Len())}, nil
+}
+
+// begin looks up what the index has, and makes the state one that Expire looks after. It may be called for nil.
+func (l *expiry) begin() error {
+	if l == nil {
+		return nil
+	}
+	for i := range l.next {
+		if _, err := l.collect(l.from+keygroup.ID(i), math.MinInt64); err != nil {
+			return err
 		}
 	}
-	c.mortal = append(c.mortal, l)
-	return l, nil
+	l.c.mortal = append(l.c.mortal, l)
+	return nil
 }
 
 // mixedTTL refuses to take values with an expiry in front for plain ones, or the other way round.

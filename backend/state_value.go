@@ -13,10 +13,7 @@ type slot[T any] struct {
 
 func newSlot[T any](c *Context, name string, t Type, codec Codec[T], opts []StateOption) (s slot[T], err error) {
 	s = slot[T]{c: c, name: name, codec: codec}
-	if s.id, err = c.register(name, t); err != nil {
-		return s, err
-	}
-	s.life, err = c.lives(s.id, name, opts)
+	s.id, s.life, err = c.open(name, t, opts)
 	return s, err
 }
 

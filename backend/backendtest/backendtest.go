@@ -56,6 +56,8 @@ func tests() []test {
 		{"Borrowed", 16, borrowed},
 		{"SavepointPositions", 16, savepointPositions},
 		{"DamagedSavepoint", 16, damagedSavepoint},
+		{"Migration", 32, migrations},
+		{"MigrationRefused", 32, migrationsRefused},
 	}
 }
 

@@ -13,22 +13,25 @@ import (
 	"statebench.dev/bench/internal/keygroup"
 )
 
-// An object, version 1; fixed integers are big-endian:
+// An object, version 1 or 2; fixed integers are big-endian:
 //
 //	header    magic, version uint16
 //	block*    length uint32, crc32c uint32 (of what follows), s2 block of:
 //	            key group uint16, then sections: state uint16, elements uint32,
 //	            then each element: length of key varint, length of value varint, key, value
-//	footer    states uint16, each: number uint16 (where Format.Numbered), type uint8, access uint8, name (length uint16)
+//	footer    states uint16, each: number uint16 (where Format.Numbered), type uint8, access uint8, name (length uint16),
+//	            and in version 2: version uint32 and serializer (length uint16) of its schema
 //	          key groups uint32, each: group uint16, position uint64, offset uint64, length uint64, elements uint64
 //	trailer   length of footer uint32, crc32c of footer uint32, magic, version uint16
 //
+// Version 2 is written where a state has a schema, else version 1, whose states have none.
 // Key groups are in ascending order and the blocks of one are adjacent; a key group may go on in the next object. Within a
 // key group states are in the order of the footer, whose numbering the sections use. Position is greater than all positions
 // of list elements that the key group ever had, so that appends go on behind them.
 const (
-	version     = 1
-	blockHeader = 8
+	plainVersion  = 1
+	schemaVersion = 2
+	blockHeader   = 8
 )
 
 // Format is a kind of object.
@@ -43,8 +46,16 @@ func (f Format) headerSize() int { return len(f.Magic) + 2 }
 
 func (f Format) trailerSize() int { return 8 + f.headerSize() }
 
-func (f Format) appendMagic(dst []byte) []byte {
-	return binary.BigEndian.AppendUint16(append(dst, f.Magic...), version)
+func (f Format) appendMagic(dst []byte, states []backend.StateSpec) []byte {
+	return binary.BigEndian.AppendUint16(append(dst, f.Magic...), versionFor(states))
+}
+
+// versionFor is the version that says what there is to say of the states.
+func versionFor(states []backend.StateSpec) uint16 {
+	if slices.ContainsFunc(states, func(s backend.StateSpec) bool { return s.Schema != backend.Schema{} }) {
+		return schemaVersion
+	}
+	return plainVersion
 }
 
 // groupIndex says where the blocks of a key group lie in an object.
@@ -82,7 +93,10 @@ func (f Format) appendFooter(dst []byte, end footer) []byte {
 			dst = binary.BigEndian.AppendUint16(dst, uint16(i))
 		}
 		dst = append(dst, byte(s.Type), byte(s.Access))
-		dst = append(binary.BigEndian.AppendUint16(dst, uint16(len(s.Name))), s.Name...)
+		dst = appendText(dst, s.Name)
+		if versionFor(end.states) == schemaVersion {
+			dst = appendText(binary.BigEndian.AppendUint32(dst, s.Schema.Version), s.Schema.Serializer)
+		}
 	}
 	dst = binary.BigEndian.AppendUint32(dst, uint32(len(end.groups)))
 	for _, g := range end.groups {
@@ -93,7 +107,11 @@ func (f Format) appendFooter(dst []byte, end footer) []byte {
 	}
 	sum, n := store.CRC32C(dst[at:]), len(dst)-at
 	dst = binary.BigEndian.AppendUint32(dst, uint32(n))
-	return f.appendMagic(binary.BigEndian.AppendUint32(dst, sum))
+	return f.appendMagic(binary.BigEndian.AppendUint32(dst, sum), end.states)
+}
+
+func appendText(dst []byte, s string) []byte {
+	return append(binary.BigEndian.AppendUint16(dst, uint16(len(s))), s...)
 }
 
 // checkMagic looks at the header, or at the end of the trailer.
@@ -102,8 +120,9 @@ func (f Format) checkMagic(key string, b []byte) error {
 	switch {
 	case len(b) != f.headerSize() || !ok:
 		return damaged(key, "not %s", f.Text)
-	case binary.BigEndian.Uint16(rest) != version:
-		return damaged(key, "%s of a version that is not known: %d", f.Text, binary.BigEndian.Uint16(rest))
+	}
+	if v := binary.BigEndian.Uint16(rest); v != plainVersion && v != schemaVersion {
+		return damaged(key, "%s of a version that is not known: %d", f.Text, v)
 	}
 	return nil
 }
@@ -134,6 +153,7 @@ func (f Format) parseFooter(key string, tail []byte, size int64) (out footer, er
 	if store.CRC32C(body) != binary.BigEndian.Uint32(tail[trailer+4:]) {
 		return out, damaged(key, "checksum of the footer at offset %d", size-n)
 	}
+	v := binary.BigEndian.Uint16(tail[len(tail)-2:])
 	r := backend.NewReader(body)
 	for i := range r.Uint16() {
 		if f.Numbered && r.Uint16() != i {
@@ -141,6 +161,10 @@ func (f Format) parseFooter(key string, tail []byte, size int64) (out footer, er
 		}
 		s := backend.StateSpec{Type: backend.Type(r.Uint8()), Access: backend.Access(r.Uint8())}
 		s.Name = string(r.Next(int(r.Uint16())))
+		if v == schemaVersion {
+			s.Schema.Version = r.Uint32()
+			s.Schema.Serializer = string(r.Next(int(r.Uint16())))
+		}
 		out.states = append(out.states, s)
 	}
 	end := uint64(size - n)

@@ -31,8 +31,8 @@ func (f Format) verifyFrame(key string, r io.ReaderAt, size int64) (footer, erro
 	if err != nil {
 		return footer{}, err
 	}
-	if string(head) != string(f.appendMagic(nil)) {
-		return footer{}, backend.DamagedAt(0, "%q does not begin %s of version %d", head, f.Text, version)
+	if err := f.checkMagic(key, head); err != nil {
+		return footer{}, backend.DamagedAt(0, "%v", err)
 	}
 	n := int64(f.trailerSize())
 	trailer, err := backend.ReadFull(r, size-n, n)
@@ -47,6 +47,9 @@ func (f Format) verifyFrame(key string, r io.ReaderAt, size int64) (footer, erro
 	end, err := f.parseFooter(key, tail, size)
 	if err != nil {
 		return footer{}, backend.DamagedAt(size-need, "%v", err)
+	}
+	if string(head) != string(tail[len(tail)-len(head):]) {
+		return footer{}, backend.DamagedAt(0, "%q begins and %q ends it", head, tail[len(tail)-len(head):])
 	}
 	return end, nil
 }

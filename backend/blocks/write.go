@@ -184,7 +184,7 @@ func (w *writer) entry(ctx context.Context) (err error) {
 		if w.buf == nil {
 			w.buf = w.t.Spare.take()
 		}
-		w.buf = w.f.appendMagic(w.buf)
+		w.buf = w.f.appendMagic(w.buf, w.s.States)
 	}
 	if n := len(w.index); n == 0 || w.index[n-1].group != w.group {
 		position := w.s.Positions[w.group-w.s.Range.From]

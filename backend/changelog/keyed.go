@@ -32,6 +32,7 @@ type keyed struct {
 	cut            uint64 // the log begins here: all before is in base
 	records        []record
 	borrowed       bool   // what was restored may not, or cannot, be part of a checkpoint
+	begun          bool   // a snapshot was taken of it
 	subsumedTo     uint64 // end of the newest checkpoint that is known to be no longer retained
 
 	// Materialization.
@@ -77,9 +78,14 @@ type record struct {
 func (k *keyed) Register(spec backend.StateSpec) (backend.StateID, error) {
 	id, err := k.Keyed.Register(spec)
 	if err == nil {
-		k.log.Define(dstl.State{ID: id, Spec: spec})
+		k.define(id)
 	}
 	return id, err
+}
+
+// define tells the log what the nested backend knows of a state.
+func (k *keyed) define(id backend.StateID) {
+	k.log.Define(dstl.State{ID: id, Spec: k.Keyed.States()[id]})
 }
 
 // Put implements backend.Keyed.

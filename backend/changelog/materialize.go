@@ -204,6 +204,7 @@ func (k *keyed) materialize() {
 		k.loop.Fail(fmt.Errorf("log of %s: %w", k.subtask, err))
 		return
 	}
+	k.begun = true
 	upTo := k.log.Next()
 	m := &materialization{id: max(k.base.id, k.lastID) + 1, upTo: upTo}
 	k.lastID = m.id

@@ -153,11 +153,29 @@ func (r *replay) States(states []dstl.State) error {
 	return nil
 }
 
-func (r *replay) register(spec backend.StateSpec) (backend.StateID, error) {
+// register makes a state of the log known. The base must have it in the same schema.
+func (r *replay) register(spec backend.StateSpec) (id backend.StateID, err error) {
 	if r.k != nil {
-		return r.k.Register(spec)
+		id, err = r.k.Register(spec)
+	} else {
+		id, err = r.to.Register(spec)
 	}
-	return r.to.Register(spec)
+	if err != nil {
+		return 0, err
+	}
+	known := r.to.States()[id]
+	both, err := known.Together(spec)
+	if err != nil || both == known {
+		return id, err
+	}
+	if r.k != nil {
+		return id, r.k.Migrate(id, both.Schema, nil)
+	}
+	m, ok := r.to.(backend.Migrator)
+	if !ok {
+		return 0, fmt.Errorf("nested backend %T cannot migrate", r.to)
+	}
+	return id, m.Migrate(id, both.Schema, nil)
 }
 
 func (r *replay) Apply(c *dstl.Change) error {

@@ -25,6 +25,7 @@ type snapshot struct {
 
 // Snapshot implements backend.Keyed: it ends the active change set and pins the log from the base on.
 func (k *keyed) Snapshot(ctx context.Context, id uint64) (backend.Snapshot, error) {
+	k.begun = true
 	if k.borrowed {
 		return k.own(ctx, id)
 	}

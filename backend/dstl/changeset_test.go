@@ -68,11 +68,16 @@ func randomChange(r *rand.Rand, groups keygroup.Range) (op Op, a backend.Addr, v
 
 // section frames sets and returns the bytes of their section.
 func frameSection(sets []*set, groups keygroup.Range, blockSize int) (body []byte, sec Section, object []byte) {
+	return frameSchema(sets, groups, blockSize, backend.Schema{})
+}
+
+// frameSchema is frameSection with a schema of the second state.
+func frameSchema(sets []*set, groups keygroup.Range, blockSize int, schema backend.Schema) (body []byte, sec Section, object []byte) {
 	f := framer{blockSize: blockSize}
 	f.begin(nil, 0)
 	sec = f.section(sectionOf{log: "1/count-0", groups: groups, states: []State{
 		{ID: 0, Spec: backend.StateSpec{Name: "a", Type: backend.Value, Access: backend.Point}},
-		{ID: 1, Spec: backend.StateSpec{Name: "b", Type: backend.List, Access: backend.Ordered}},
+		{ID: 1, Spec: backend.StateSpec{Name: "b", Type: backend.List, Access: backend.Ordered, Schema: schema}},
 		{ID: 2, Spec: backend.StateSpec{Name: "c", Type: backend.Map, Access: backend.Ordered}},
 	}}, sets, make([]int64, len(sets)))
 	object = f.end()

@@ -109,7 +109,8 @@ type WriterOptions struct {
 type Writer interface {
 	// Name is unique among the writers of a run.
 	Name() string
-	// Define makes a state known; changes of a state need it before. Defining it again replaces nothing.
+	// Define makes a state known; changes of a state need it before. Defining it again replaces its schema for what was not
+	// uploaded yet.
 	Define(s State)
 	// Append logs one change. For OpAppend a.Key is the key in front of the position pos; pos is ignored otherwise. Key and
 	// value are copied. It may start an upload of what is unsent but does not wait for it.

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"math"
 
 	"statebench.dev/bench/backend"
 	"statebench.dev/bench/backend/store"
@@ -14,15 +15,16 @@ import (
 //
 //	object  := magic "DSTL" | u16 version | u16 0 | section{n} | footer | u32 crc of footer | u32 length of footer | "DSTLEND1"
 //	footer  := uv n | { uv offset | uv length | log | uv from | uv to | uv first group | uv end group }{n}
-//	section := block{n} | index | u32 crc of index | u32 length of index | "DSS1"
+//	section := block{n} | index | u32 crc of index | u32 length of index | "DSS1" or "DSS2"
 //	index   := log | uv from | uv to | uv first group | uv end group
-//	           | uv states | { uv id | u8 type | u8 access | name }{states}
+//	           | uv states | { uv id | u8 type | u8 access | name [ | uv schema version | serializer ] }{states}
 //	           | uv blocks | { uv sequence-from | uv first group | uv last group-first group | uv length }{blocks}
 //	block   := u32 crc of the rest | u32 stored | u32 raw | u64 sequence | u8 codec | payload of stored bytes
 //	payload := { uv group | uv changes | change{changes} }, as is (codec 0) or an s2 block (codec 1)
 //	change  := u8 op | uv state | uv key length | key | [ uv value length | value ]   op 1 and 4 have a value; op 4's key ends with its position
-//	log, name := uv length | bytes
+//	log, name, serializer := uv length | bytes
 //
+// Schemas are in sections that end with "DSS2", which are written where a state has one; else its states have none.
 // A section holds consecutive change sets of one writer; its blocks are sorted by sequence number, then key group. A
 // section can be read without the rest of the object: an ObjectRef names it by offset and length, without the blocks of
 // earlier change sets that it does not need; its index says which blocks hold which key groups, and each block and index has
@@ -38,6 +40,7 @@ const (
 	codecS2       = 1
 	magic         = "DSTL"
 	sectionMagic  = "DSS1"
+	schemaMagic   = "DSS2" // of a section whose states have schemas
 	objectMagic   = "DSTLEND1"
 	maxNameLength = 1 << 12
 )
@@ -136,7 +139,7 @@ func sectionIndexSize(b []byte) (int64, error) {
 		return 0, damaged("section of %d bytes is cut", len(b))
 	}
 	tail := b[len(b)-sectionTail:]
-	if string(tail[8:]) != sectionMagic {
+	if mark := string(tail[8:]); mark != sectionMagic && mark != schemaMagic {
 		return 0, damaged("section does not end with its mark")
 	}
 	return int64(binary.LittleEndian.Uint32(tail[4:])), nil
@@ -163,6 +166,10 @@ func decodeSection(b []byte, length int64) (*section, error) {
 		id := backend.StateID(s.under(1<<16 - 1))
 		spec := backend.StateSpec{Type: backend.Type(s.byte()), Access: backend.Access(s.byte())}
 		spec.Name = s.name()
+		if string(b[len(b)-len(schemaMagic):]) == schemaMagic {
+			spec.Schema.Version = uint32(s.under(math.MaxUint32))
+			spec.Schema.Serializer = s.name()
+		}
 		sec.states = append(sec.states, State{ID: id, Spec: spec})
 	}
 	offset := int64(0)

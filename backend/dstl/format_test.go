@@ -40,11 +40,18 @@ func goldenSets() (sets []*set, want elements) {
 
 var goldenGroups = keygroup.Range{From: 4, To: 9}
 
-// TestGoldenSegmentStaysReadable reads a segment written by the first version of the format; new segments must be the same.
+// TestGoldenSegmentStaysReadable reads segments written by the first version of the format, without and with schemas of states; new
+// segments must be the same.
 func TestGoldenSegmentStaysReadable(t *testing.T) {
+	tryGolden(t, "segment-v1.seg", backend.Schema{})
+	tryGolden(t, "segment-v1-schemas.seg", backend.Schema{Serializer: "element", Version: 300})
+}
+
+func tryGolden(t *testing.T, name string, schema backend.Schema) {
+	t.Helper()
 	sets, want := goldenSets()
-	_, _, object := frameSection(sets, goldenGroups, 256)
-	file := filepath.Join("testdata", "segment-v1.seg")
+	_, _, object := frameSchema(sets, goldenGroups, 256, schema)
+	file := filepath.Join("testdata", name)
 	if *update {
 		if err := os.WriteFile(file, object, 0o644); err != nil {
 			t.Fatal(err)
@@ -64,6 +71,10 @@ func TestGoldenSegmentStaysReadable(t *testing.T) {
 	s := sections[0]
 	if s.Log != "1/count-0" || s.From != 3 || s.To != 5 || s.Groups != goldenGroups {
 		t.Errorf("section is %+v", s)
+	}
+	index, err := decodeSection(golden[s.Offset:s.Offset+s.Length], s.Length)
+	if err != nil || len(index.states) != 3 || index.states[1].Spec.Schema != schema || index.states[2].Spec.Name != "c" {
+		t.Errorf("states are %+v, %v", index.states, err)
 	}
 	got, err := replayAll(golden[s.Offset:s.Offset+s.Length], goldenGroups)
 	if err != nil || !got.equal(want) {

@@ -200,12 +200,19 @@ func (f *framer) block(seq uint64, first, last keygroup.ID, start int) {
 
 // sectionIndex writes the index of a section and its tail.
 func (f *framer) sectionIndex(sec Section, states []State) {
+	mark := sectionMagic
+	if slices.ContainsFunc(states, func(s State) bool { return s.Spec.Schema != backend.Schema{} }) {
+		mark = schemaMagic
+	}
 	b := appendOwner(f.index[:0], sec)
 	b = binary.AppendUvarint(b, uint64(len(states)))
 	for _, s := range states {
 		b = binary.AppendUvarint(b, uint64(s.ID))
 		b = append(b, byte(s.Spec.Type), byte(s.Spec.Access))
 		b = appendName(b, s.Spec.Name)
+		if mark == schemaMagic {
+			b = appendName(binary.AppendUvarint(b, uint64(s.Spec.Schema.Version)), s.Spec.Schema.Serializer)
+		}
 	}
 	b = binary.AppendUvarint(b, uint64(len(f.blocks)))
 	for _, bl := range f.blocks {
@@ -216,7 +223,7 @@ func (f *framer) sectionIndex(sec Section, states []State) {
 	}
 	f.index = b
 	f.body = append(f.body, b...)
-	f.body = appendTail(f.body, b, sectionMagic)
+	f.body = appendTail(f.body, b, mark)
 }
 
 // end writes the footer and returns the whole object, which is the caller's.

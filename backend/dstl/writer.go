@@ -56,8 +56,13 @@ func (w *writer) Name() string { return w.name }
 func (w *writer) Define(s State) {
 	w.l.mu.Lock()
 	defer w.l.mu.Unlock()
-	if !slices.ContainsFunc(w.states, func(k State) bool { return k.ID == s.ID }) {
+	i := slices.IndexFunc(w.states, func(k State) bool { return k.ID == s.ID })
+	switch {
+	case i < 0:
 		w.states = append(w.states, s)
+	case w.states[i] != s:
+		w.states = slices.Clone(w.states) // an upload may have the old ones
+		w.states[i] = s
 	}
 }
 

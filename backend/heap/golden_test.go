@@ -16,18 +16,18 @@ import (
 
 var update = flag.Bool("update", false, "write the golden file anew")
 
-const golden = "testdata/snapshot-1.hex"
-
-// fillGolden makes the state that the golden file holds: two states in three key groups, one of them with a position and nothing
-// else.
-func fillGolden(k backend.Keyed) error {
+// fillGolden makes the state that the golden files hold: two states in three key groups, one of them with a position and nothing
+// else. The schema is that of the first state.
+func fillGolden(k backend.Keyed, schema backend.Schema) error {
 	var err error
 	do := func(e error) {
 		if err == nil {
 			err = e
 		}
 	}
-	count, e := k.Register(backend.Spec("count", backend.Value))
+	spec := backend.Spec("count", backend.Value)
+	spec.Schema = schema
+	count, e := k.Register(spec)
 	do(e)
 	recent, e := k.Register(backend.Spec("recent", backend.List))
 	do(e)
@@ -52,7 +52,7 @@ func text(k *keyed) string {
 	for id, spec := range k.States() {
 		for g := k.rng.From; g < k.rng.To; g++ {
 			k.Scan(backend.StateID(id), g, nil, func(key, value []byte) bool {
-				fmt.Fprintf(&out, "group %d %s %s access %d %q %q\n", g, spec.Name, spec.Type, spec.Access, key, value)
+				fmt.Fprintf(&out, "group %d %s %s access %d %v %q %q\n", g, spec.Name, spec.Type, spec.Access, spec.Schema, key, value)
 				return true
 			})
 		}
@@ -60,8 +60,14 @@ func text(k *keyed) string {
 	return out.String()
 }
 
-// TestGolden: what version 1 wrote can be read for ever, and what is written now is the same but for how it is compressed.
+// TestGolden: what each version wrote can be read for ever, and what is written now is the same but for how it is compressed.
 func TestGolden(t *testing.T) {
+	tryGolden(t, "testdata/snapshot-1.hex", backend.Schema{})
+	tryGolden(t, "testdata/snapshot-2.hex", backend.Schema{Serializer: "counter", Version: 3})
+}
+
+func tryGolden(t *testing.T, golden string, schema backend.Schema) {
+	t.Helper()
 	mem := store.NewMem()
 	inSim(t, mem, Options{}, func(w *backendtest.Worker, h *Backend) error {
 		r := keygroup.Range{From: 8, To: 12}
@@ -69,7 +75,7 @@ func TestGolden(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if err := fillGolden(opened); err != nil {
+		if err := fillGolden(opened, schema); err != nil {
 			return err
 		}
 		p, err := persist(w.Ctx, opened.(*keyed))
@@ -101,7 +107,7 @@ func TestGolden(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if got, want := text(again.(*keyed)), text(opened.(*keyed)); got != want || strings.Count(want, "\n") != 6 {
+		if got, want := text(again.(*keyed)), text(opened.(*keyed)); got != want || strings.Count(want, "\n") != 6 || !strings.Contains(got, schema.String()) {
 			t.Errorf("read:\n%s\nwant:\n%s", got, want)
 		}
 		return nil

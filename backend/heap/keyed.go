@@ -43,6 +43,7 @@ type state struct {
 var (
 	_ backend.Keyed      = (*keyed)(nil)
 	_ backend.Positioned = (*keyed)(nil)
+	_ backend.Migrator   = (*keyed)(nil)
 )
 
 func newKeyed(b *Backend, o backend.OpenOptions) *keyed {
@@ -64,12 +65,8 @@ func (k *keyed) Register(spec backend.StateSpec) (backend.StateID, error) {
 		return 0, errClosed
 	}
 	for id := range k.states {
-		switch known := k.states[id].spec; {
-		case known.Name != spec.Name:
-		case known != spec:
-			return 0, fmt.Errorf("state %q is of type %s with access %d, not %s with %d", spec.Name, known.Type, known.Access, spec.Type, spec.Access)
-		default:
-			return backend.StateID(id), nil
+		if known := k.states[id].spec; known.Name == spec.Name {
+			return backend.StateID(id), known.Clash(spec)
 		}
 	}
 	if len(k.states) > math.MaxUint16 {
@@ -86,6 +83,20 @@ func (k *keyed) Register(spec backend.StateSpec) (backend.StateID, error) {
 	}
 	k.states = append(k.states, s)
 	return backend.StateID(len(k.states) - 1), nil
+}
+
+// Migrate implements backend.Migrator.
+func (k *keyed) Migrate(id backend.StateID, schema backend.Schema, rewrite func(to backend.Keyed) error) error {
+	if _, _, err := k.place(id, k.rng.From); err != nil {
+		return err
+	}
+	if rewrite != nil {
+		if err := rewrite(k); err != nil {
+			return err
+		}
+	}
+	k.states[id].spec.Schema = schema
+	return nil
 }
 
 // States implements backend.Keyed.

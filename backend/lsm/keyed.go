@@ -71,6 +71,7 @@ type state struct {
 var (
 	_ backend.Keyed      = (*keyed)(nil)
 	_ backend.Positioned = (*keyed)(nil)
+	_ backend.Migrator   = (*keyed)(nil)
 )
 
 func newKeyed(ctx context.Context, b *Backend, o backend.OpenOptions) *keyed {
@@ -96,11 +97,8 @@ func (k *keyed) Register(spec backend.StateSpec) (backend.StateID, error) {
 	tag := tagOf(spec.Name)
 	for id, s := range k.states {
 		switch known := s.spec; {
-		case known.Name == spec.Name && known != spec:
-			return 0, fmt.Errorf("state %q is of type %s with access %d, not %s with %d",
-				spec.Name, known.Type, known.Access, spec.Type, spec.Access)
 		case known.Name == spec.Name:
-			return backend.StateID(id), nil
+			return backend.StateID(id), known.Clash(spec)
 		case s.tag == tag:
 			return 0, fmt.Errorf("states %q and %q cannot be told apart by the hash of their names: rename one", spec.Name, known.Name)
 		}

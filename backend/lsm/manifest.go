@@ -3,35 +3,47 @@ package lsm
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"statebench.dev/bench/backend"
 	"statebench.dev/bench/backend/store"
 	"statebench.dev/bench/internal/keygroup"
 )
 
-// A manifest, version 1; integers are big-endian; its checksum is in the reference to it:
+// A manifest, version 1 or 2; integers are big-endian; its checksum is in the reference to it:
 //
 //	magic "sblsm", version uint16
-//	states uint16, each: type uint8, access uint8, name (length uint16)
+//	states uint16, each: type uint8, access uint8, name (length uint16), and in version 2: version uint32 and serializer
+//	  (length uint16) of its schema
 //	key groups uint32, each that has something to say: group uint16, position uint64, elements int64, bytes int64
 //	objects uint32, each: bytes uint64, crc32c uint32, key (length uint16)
 //	tables uint32, each: object uint32, layer uint32, size uint64, closed uint8, from (length uint32), to (length uint32)
 //
 // Positions are those of list elements (keyed.positions), elements and bytes what counts estimates. Tables are in order of
-// their layers, lowest first; from and to are stored keys.
+// their layers, lowest first; from and to are stored keys. Version 2 is written where a state has a schema, else version 1, whose
+// states have none.
 const (
-	magic   = "sblsm"
-	version = 1
+	magic         = "sblsm"
+	plainVersion  = 1
+	schemaVersion = 2
 )
 
 // encode makes the manifest. All objects have been put.
 func (s *snapshot) encode() []byte {
 	be := binary.BigEndian
+	version := uint16(plainVersion)
+	if slices.ContainsFunc(s.specs, func(s backend.StateSpec) bool { return s.Schema != backend.Schema{} }) {
+		version = schemaVersion
+	}
 	b := be.AppendUint16([]byte(magic), version)
 	b = be.AppendUint16(b, uint16(len(s.specs)))
 	for _, spec := range s.specs {
 		b = append(b, byte(spec.Type), byte(spec.Access))
 		b = append(be.AppendUint16(b, uint16(len(spec.Name))), spec.Name...)
+		if version == schemaVersion {
+			b = be.AppendUint16(be.AppendUint32(b, spec.Schema.Version), uint16(len(spec.Schema.Serializer)))
+			b = append(b, spec.Schema.Serializer...)
+		}
 	}
 	at, n := len(b), uint32(0)
 	b = be.AppendUint32(b, 0)
@@ -91,12 +103,17 @@ func parseManifest(key string, b []byte) (m manifest, err error) {
 	if string(r.Next(len(magic))) != magic {
 		return m, damaged(key, "not a manifest of an lsm snapshot")
 	}
-	if v := r.Uint16(); v != version {
+	v := r.Uint16()
+	if v != plainVersion && v != schemaVersion {
 		return m, damaged(key, "format version %d is not known", v)
 	}
 	for range r.Uint16() {
 		s := backend.StateSpec{Type: backend.Type(r.Uint8()), Access: backend.Access(r.Uint8())}
 		s.Name = string(r.Next(int(r.Uint16())))
+		if v == schemaVersion {
+			s.Schema.Version = r.Uint32()
+			s.Schema.Serializer = string(r.Next(int(r.Uint16())))
+		}
 		m.states = append(m.states, s)
 	}
 	for range count(&r, len(b)) {

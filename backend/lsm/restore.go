@@ -108,7 +108,7 @@ func (r *restorer) readManifests(ctx context.Context) error {
 func (r *restorer) adopt(p *part) error {
 	k := r.k
 	for _, spec := range p.manifest.states {
-		if _, err := k.Register(spec); err != nil {
+		if _, err := (loader{k}).Register(spec); err != nil {
 			return err
 		}
 	}

@@ -120,6 +120,16 @@ type loader struct{ *keyed }
 
 var _ savepoint.Loader = loader{}
 
+// Register implements savepoint.Loader: all parts of a state must be of one schema.
+func (l loader) Register(spec backend.StateSpec) (backend.StateID, error) {
+	id, err := l.keyed.Register(spec)
+	if err == nil {
+		known := &l.states[id].spec
+		*known, err = known.Together(spec)
+	}
+	return id, err
+}
+
 // Position implements savepoint.Loader.
 func (l loader) Position(g keygroup.ID, next uint64) error {
 	if !l.rng.Contains(g) {

@@ -267,7 +267,11 @@ func (t detailText) states(states []scrub.StateLine) {
 	w := t.table()
 	fmt.Fprintln(w, "\noperator\tstate\ttype\telements\tbytes\tkey groups")
 	for _, s := range states {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%d\n", s.Operator, s.State, s.Type, s.Elements, bytesText(s.Bytes), s.Groups)
+		kind := s.Type
+		if s.Schema != "" {
+			kind += ", " + s.Schema
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%d\n", s.Operator, s.State, kind, s.Elements, bytesText(s.Bytes), s.Groups)
 	}
 	_ = w.Flush()
 }

@@ -101,7 +101,8 @@ type SubtaskFailed struct {
 	// Unreadable says that an object of the restored checkpoint is missing or damaged (store.ErrNotExist, store.ErrCorrupt):
 	// restoring it again would fail again, so an older one is tried.
 	Unreadable bool
-	// Foreign says that the restored state is of another backend (backend.ErrForeign): no attempt could restore it.
+	// Foreign says that the restored state is of another backend (backend.ErrForeign) or schema (backend.ErrSchema): no attempt
+	// could restore it.
 	Foreign bool
 }
 

@@ -138,7 +138,7 @@ func (a *execution) watch(ctx context.Context, l *loop) {
 // fail tells the leader that a subtask ended with an error. s is who it is put down to unless the error knows better; nil: the first.
 func (a *execution) fail(ctx context.Context, s *subtask, err error) {
 	m := SubtaskFailed{Error: err.Error(), Injected: errors.Is(err, store.ErrInjected),
-		Unreadable: errors.Is(err, store.ErrNotExist) || errors.Is(err, store.ErrCorrupt), Foreign: errors.Is(err, backend.ErrForeign)}
+		Unreadable: errors.Is(err, store.ErrNotExist) || errors.Is(err, store.ErrCorrupt), Foreign: errors.Is(err, backend.ErrForeign) || errors.Is(err, backend.ErrSchema)}
 	var marked *subtaskError
 	switch {
 	case errors.As(err, &marked):

@@ -33,6 +33,7 @@ type StateLine struct {
 	Operator string `json:"operator"`
 	State    string `json:"state"`
 	Type     string `json:"type"`
+	Schema   string `json:"schema,omitempty"` // serializer and version that it is stored by, where it has them
 	Elements int64  `json:"elements"`
 	Bytes    int64  `json:"bytes"`  // of keys and values as the backend stores them
 	Groups   int    `json:"groups"` // key groups that have any
@@ -92,7 +93,11 @@ func count(k backend.Keyed, operator string, part keygroup.Range, lines *[]*Stat
 		at := slices.IndexFunc(*lines, func(l *StateLine) bool { return l.Operator == operator && l.State == spec.Name })
 		if at < 0 {
 			at = len(*lines)
-			*lines = append(*lines, &StateLine{Operator: operator, State: spec.Name, Type: spec.Type.String()})
+			line := &StateLine{Operator: operator, State: spec.Name, Type: spec.Type.String()}
+			if spec.Schema != (backend.Schema{}) {
+				line.Schema = spec.Schema.String()
+			}
+			*lines = append(*lines, line)
 		}
 		l := (*lines)[at]
 		id, err := k.Register(spec)
