@@ -31,12 +31,20 @@ type Options struct {
 	// Materialize is the time from the end of one materialization to the begin of the next; 0: 10 minutes. The first one
 	// comes after a part of it that is fixed by the subtask's name, so that subtasks do not materialize together.
 	Materialize time.Duration
-	// Growth also begins a materialization when a checkpoint has completed and the log is larger than this part of the
-	// nested state, one subtask of a worker at a time; 0: never. It bounds what checkpoints hold beside the base and what a
-	// restore replays, whatever the rate of changes.
+	// Growth also begins a materialization when a checkpoint has completed and the log is larger than this part of the base, or
+	// of the nested state where that is smaller or there is no base, one subtask of a worker at a time; 0: 1. It bounds what
+	// checkpoints hold beside the base and what a restore replays, whatever the rate of changes.
 	Growth float64
-	// ReplayBudget does the same when replaying the log would take longer, as far as the last restore of the subtask tells; 0: never.
+	// GrowthOff leaves the size of the log out of it.
+	GrowthOff bool
+	// GrowthFloor is the size in bytes that a log must exceed before Growth is looked at, so that a small state is not
+	// materialized at every checkpoint; 0: 1 MiB.
+	GrowthFloor int64
+	// ReplayBudget does as Growth does when replaying the log would take longer, as far as the last restore of the subtask
+	// tells; 0: 2 seconds.
 	ReplayBudget time.Duration
+	// ReplayBudgetOff leaves the time of replay out of it.
+	ReplayBudgetOff bool
 	// Concurrent is how many subtasks of a worker materialize at a time; another one tries again later. 0: all may.
 	Concurrent int
 	// MaterializeOff disables materialization: the log then grows until the job is restored without the changelog.
@@ -65,6 +73,9 @@ func (o Options) Validate() error {
 	if !(o.Growth >= 0) {
 		errs = append(errs, fmt.Errorf("growth is %v, must be 0 or more", o.Growth))
 	}
+	if o.GrowthFloor < 0 {
+		errs = append(errs, fmt.Errorf("floor of growth is negative: %d", o.GrowthFloor))
+	}
 	if o.ReplayBudget < 0 {
 		errs = append(errs, fmt.Errorf("replay budget is negative: %v", o.ReplayBudget))
 	}
@@ -80,6 +91,15 @@ func (o Options) Validate() error {
 func (o Options) withDefaults() Options {
 	if o.Materialize == 0 {
 		o.Materialize = 10 * time.Minute
+	}
+	if o.Growth == 0 {
+		o.Growth = 1
+	}
+	if o.GrowthFloor == 0 {
+		o.GrowthFloor = 1 << 20
+	}
+	if o.ReplayBudget == 0 {
+		o.ReplayBudget = 2 * time.Second
 	}
 	if o.Tolerated == 0 {
 		o.Tolerated = 3

@@ -237,7 +237,7 @@ func TestNoMaterializationUntilTheLastOneIsConfirmed(t *testing.T) {
 
 func TestGrownLogIsMaterializedOneSubtaskAtATime(t *testing.T) {
 	simulate(t, func(r *rig) {
-		r.start(factory(changelog.Options{Materialize: time.Hour, Growth: 2}))
+		r.start(factory(changelog.Options{Materialize: time.Hour, Growth: 2, GrowthFloor: 1}))
 		a, b := r.open(0, 2), r.open(1, 2)
 		begun := func() int { return len(r.events(history.MaterializationBegin)) }
 		for id := uint64(1); begun() == 0; id++ {

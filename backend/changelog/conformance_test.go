@@ -17,7 +17,7 @@ func TestConformance(t *testing.T) {
 	}{
 		{"LogOnly", changelog.Options{MaterializeOff: true, BatchDelay: 5 * time.Millisecond}},
 		{"Materializing", changelog.Options{Materialize: 20 * time.Millisecond, Preemptive: 4 << 10, BatchSize: 8 << 10}},
-		{"Growing", changelog.Options{Materialize: time.Hour, Growth: 0.3, Preemptive: 4 << 10}},
+		{"Growing", changelog.Options{Materialize: time.Hour, Growth: 0.3, GrowthFloor: 1, Preemptive: 4 << 10}},
 		{"SmallLimits", changelog.Options{Materialize: 50 * time.Millisecond, Preemptive: 512, InFlight: 256 << 10, BatchDelay: time.Millisecond}},
 		{"NoPreemptive", changelog.Options{Materialize: 30 * time.Millisecond, PreemptiveOff: true, InFlight: 4 << 10}},
 	} {

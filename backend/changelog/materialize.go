@@ -75,15 +75,26 @@ func (k *keyed) checkGrowth() {
 	}
 }
 
-// tooLong tells whether the log exceeds its part of the state, or the time that a restore may take to replay it.
+// tooLong tells whether the log exceeds its part of the base, or the time that a restore may take to replay it.
 func (k *keyed) tooLong() bool {
 	o := &k.b.o
-	if o.Growth == 0 && o.ReplayBudget == 0 {
+	if o.MaterializeOff || o.GrowthOff && o.ReplayBudgetOff {
 		return false
 	}
-	log := float64(k.inheritedBytes + k.log.Since(k.cut))
-	return o.Growth > 0 && log > o.Growth*float64(k.Keyed.Gauges().LiveBytes) ||
-		o.ReplayBudget > 0 && log*k.replaying > float64(o.ReplayBudget)
+	log := k.inheritedBytes + k.log.Since(k.cut)
+	return !o.GrowthOff && log > o.GrowthFloor && float64(log) > o.Growth*float64(k.weight()) ||
+		!o.ReplayBudgetOff && float64(log)*k.replaying > float64(o.ReplayBudget)
+}
+
+// weight is what the log is compared with: the base as it is stored, which may be compressed, or the state that a new one would
+// hold where that is less: it may have shrunk, and after a rescale the base is that of several subtasks.
+func (k *keyed) weight() int64 {
+	live := k.Keyed.Gauges().LiveBytes
+	base := backend.StateHandle{Base: k.base.refs}
+	if stored := base.BaseBytes(); stored > 0 {
+		return min(live, stored)
+	}
+	return live
 }
 
 const (

@@ -167,8 +167,10 @@ type Changelog struct {
 	Materialize Duration `json:"materialize"` // interval between materializations of a subtask
 	// MaterializeOff turns materializations off: the log grows as long as the job keeps it.
 	MaterializeOff bool `json:"materializeOff,omitempty"`
-	// Growth is the size of the log, as a part of the state, beyond which a subtask materializes ahead of its time; 0: none.
+	// Growth is the size of the log, as a part of its base, beyond which a subtask materializes ahead of its time; 0: none.
 	Growth float64 `json:"growth,omitzero"`
+	// GrowthFloor is what the log must exceed in any case for Growth to count, in bytes.
+	GrowthFloor int64 `json:"growthFloor,omitzero"`
 	// ReplayBudget is the time that replaying the log may take before a subtask materializes ahead of its time; 0: any.
 	ReplayBudget Duration `json:"replayBudget,omitzero"`
 	Concurrent   int      `json:"concurrent,omitzero"` // subtasks of a worker that materialize at a time; 0: all

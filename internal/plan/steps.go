@@ -72,6 +72,7 @@ func (b *Backend) validate(e *problems, where string) {
 	if c := b.Changelog; c.Enabled {
 		e.add(c.Materialize <= 0, "%schangelog.materialize must be positive", where)
 		e.add(!(c.Growth >= 0), "%schangelog.growth is negative", where)
+		e.add(c.GrowthFloor < 0, "%schangelog.growthFloor is negative", where)
 		e.add(c.ReplayBudget < 0, "%schangelog.replayBudget is negative", where)
 		e.add(c.Concurrent < 0, "%schangelog.concurrent is negative", where)
 		e.add(c.Preemptive <= 0, "%schangelog.preemptive must be positive", where)

@@ -192,6 +192,7 @@ func differences(a, b plan.Backend) []string {
 	add(x.MaterializeOff != y.MaterializeOff, "changelog.materialize.enabled")
 	add(x.Materialize != y.Materialize, "changelog.materialize.every")
 	add(x.Growth != y.Growth, "changelog.materialize.growth")
+	add(x.GrowthFloor != y.GrowthFloor, "changelog.materialize.growthFloor")
 	add(x.ReplayBudget != y.ReplayBudget, "changelog.materialize.replayBudget")
 	add(x.Concurrent != y.Concurrent, "changelog.materialize.concurrent")
 	add(x.Preemptive != y.Preemptive, "changelog.preemptive")

@@ -23,7 +23,8 @@ func defaults(path string) *Scenario {
 			RestartDelay: ms(100), Restart: plan.Restart{Strategy: plan.RestartFixed}, BufferRecords: 512, Credits: 4, FlushEvery: ms(10),
 		},
 		Outer: Outer{LSM: lsmDefaults(), LocalCopies: 4 << 30, Changelog: plan.Changelog{
-			Materialize: ms(20_000), Preemptive: 4 << 20, BatchDelay: ms(10), BatchSize: 10 << 20, InFlight: 100 << 20,
+			Materialize: ms(20_000), Growth: 1, GrowthFloor: 1 << 20, ReplayBudget: ms(2_000),
+			Preemptive: 4 << 20, BatchDelay: ms(10), BatchSize: 10 << 20, InFlight: 100 << 20,
 			Upload: plan.Upload{RetryShare: 0.2, RetriesPerSecond: 5, HedgeShare: 0.05},
 		}},
 	}
@@ -267,10 +268,11 @@ func (l *loader) changelog(f field, owner string, c *plan.Changelog) {
 			c.MaterializeOff = !on
 			read(m, "every", &c.Materialize, positiveDuration)
 			var growth registry.Share
-			if read(m, "growth", &growth, share) {
+			if read(m, "growth", &growth, orOff(share)) {
 				c.Growth = float64(growth)
 			}
-			read(m, "replayBudget", &c.ReplayBudget, positiveDuration)
+			read(m, "growthFloor", &c.GrowthFloor, bytesOrNone)
+			read(m, "replayBudget", &c.ReplayBudget, orOff(duration))
 			read(m, "concurrent", &c.Concurrent, inRange)
 		}
 	}

@@ -105,12 +105,8 @@ func explainArms(b *strings.Builder, s *Scenario) {
 	for _, a := range s.Arms {
 		text := a.Backend.Name + ", no changelog"
 		if c := a.Backend.Changelog; c.Enabled {
-			every := "materialized every " + c.Materialize.String()
-			if c.MaterializeOff {
-				every = "never materialized"
-			}
 			text = fmt.Sprintf("%s with changelog: %s, batches of %s or %s, sent early above %s", a.Backend.Name,
-				every, c.BatchDelay, registry.Bytes(c.BatchSize), registry.Bytes(c.Preemptive))
+				materializeText(c), c.BatchDelay, registry.Bytes(c.BatchSize), registry.Bytes(c.Preemptive))
 			if c.Storage != "" {
 				text += ", in storage " + c.Storage
 			}
@@ -130,6 +126,21 @@ func explainArms(b *strings.Builder, s *Scenario) {
 		}
 		fmt.Fprintf(b, "  %-*s  %s\n", wide, a.Name, text)
 	}
+}
+
+// materializeText says when an arm materializes.
+func materializeText(c plan.Changelog) string {
+	if c.MaterializeOff {
+		return "never materialized"
+	}
+	text := "materialized every " + c.Materialize.String()
+	if c.Growth > 0 {
+		text += fmt.Sprintf(" or when the log exceeds %s of the base and %s", registry.Share(c.Growth), registry.Bytes(c.GrowthFloor))
+	}
+	if c.ReplayBudget > 0 {
+		text += " or " + c.ReplayBudget.String() + " of replay"
+	}
+	return text
 }
 
 func explainSteps(b *strings.Builder, s *Scenario, plans []plan.Plan) {

@@ -192,8 +192,9 @@ func armKeys(path string) []key {
 		return []key{
 			{name: "enabled", kind: "bool", about: "false: never, and the log grows"},
 			{name: "every", kind: "duration", about: "from one materialization of a subtask to the next"},
-			{name: "growth", kind: "share", about: "or when its log has grown beyond this part of its state; absent: never"},
-			{name: "replayBudget", kind: "duration", about: "or when replaying its log would take longer, by the time that its last restore took; absent: never"},
+			{name: "growth", kind: "share-or-off", about: "or when its log has grown beyond this part of its base"},
+			{name: "growthFloor", kind: "size", about: "and beyond this: a small state is left to the interval"},
+			{name: "replayBudget", kind: "duration-or-off", about: "or when replaying its log would take longer, by the time that its last restore took"},
 			{name: "concurrent", kind: "int", lo: 1, hi: maxWorkers, about: "subtasks of a worker that materialize at a time; absent: all may"},
 		}
 	}

@@ -215,12 +215,16 @@ func (w *writer) arms() {
 			set(4, "enabled", "false", "changelog.materialize.enabled")
 		}
 		set(4, "every", c.Materialize.String(), "changelog.materialize.every")
+		growth, budget := "off", "off"
 		if c.Growth > 0 {
-			set(4, "growth", registry.Share(c.Growth).String(), "changelog.materialize.growth")
+			growth = registry.Share(c.Growth).String()
 		}
 		if c.ReplayBudget > 0 {
-			set(4, "replayBudget", c.ReplayBudget.String(), "changelog.materialize.replayBudget")
+			budget = c.ReplayBudget.String()
 		}
+		set(4, "growth", growth, "changelog.materialize.growth")
+		set(4, "growthFloor", registry.Bytes(c.GrowthFloor).String(), "changelog.materialize.growthFloor")
+		set(4, "replayBudget", budget, "changelog.materialize.replayBudget")
 		if c.Concurrent > 0 {
 			set(4, "concurrent", strconv.Itoa(c.Concurrent), "changelog.materialize.concurrent")
 		}

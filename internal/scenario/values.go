@@ -116,6 +116,17 @@ func duration(_ *loader, f field) (registry.Duration, error) {
 	return registry.ParseDuration(s)
 }
 
+// orOff also reads the word off, which is 0.
+func orOff[T any](parse func(*loader, field) (T, error)) func(*loader, field) (T, error) {
+	return func(l *loader, f field) (T, error) {
+		if s, err := scalar(f, "a value or off"); err == nil && s == "off" {
+			var none T
+			return none, nil
+		}
+		return parse(l, f)
+	}
+}
+
 // positiveDuration reads a time greater than zero.
 func positiveDuration(l *loader, f field) (registry.Duration, error) {
 	d, err := duration(l, f)
@@ -135,6 +146,16 @@ func positiveBytes(_ *loader, f field) (int64, error) {
 	if err == nil && b <= 0 {
 		err = fmt.Errorf("%s must be greater than 0", f.key)
 	}
+	return int64(b), err
+}
+
+// bytesOrNone reads a size, of which 0 is one.
+func bytesOrNone(_ *loader, f field) (int64, error) {
+	s, err := scalar(f, "a size such as 4MiB")
+	if err != nil {
+		return 0, err
+	}
+	b, err := registry.ParseBytes(s)
 	return int64(b), err
 }
 
