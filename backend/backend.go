@@ -179,11 +179,24 @@ type WorkerEnv struct {
 	// Restores is what the worker's subtasks are about to open, one entry for each subtask, so that what several of them need is
 	// fetched once. It is a hint: a backend must work without it, and whoever opens something else only loses that. Not changed.
 	Restores []Restore
+	// Permits bounds what goes on at a time over all workers of the job; nil: nothing does.
+	Permits Permits
 	// Emit records an event; the callee fills in time and sequence, the caller kind and figures. It may unwind the calling
 	// process, when a trigger on the event kills its domain. Never nil.
 	Emit func(ctx context.Context, e history.Event)
 	// Spawn starts a process of the worker in this attempt; it is cancelled with the attempt.
 	Spawn func(name string, f func(ctx context.Context) error)
+}
+
+// Permits hands out places for work of which only so much may go on at a time over all workers of an attempt. The places of an
+// attempt end with it, so a worker that dies keeps none. Methods may be called by every process of the worker.
+type Permits interface {
+	// Acquire waits until holder, the name of a subtask, has one of most places, or for the end of ctx, whose cause it then returns.
+	// Places are given in the order in which they were asked for. Everybody must ask with the same most, which is at least 1, and
+	// a holder for one place at a time.
+	Acquire(ctx context.Context, holder string, most int) error
+	// Release gives the holder's place back, or its wish for one up; without either it does nothing.
+	Release(ctx context.Context, holder string)
 }
 
 // Restore is what one subtask is about to open.

@@ -47,6 +47,9 @@ type Options struct {
 	ReplayBudgetOff bool
 	// Concurrent is how many subtasks of a worker materialize at a time; another one tries again later. 0: all may.
 	Concurrent int
+	// ConcurrentJob is how many subtasks of the whole job do, where the worker's surroundings have Permits: another one waits for
+	// its turn. 0: all may.
+	ConcurrentJob int
 	// MaterializeOff disables materialization: the log then grows until the job is restored without the changelog.
 	MaterializeOff bool
 	// Tolerated is how many materializations in a row may fail before the subtask does; 0: 3.
@@ -81,6 +84,9 @@ func (o Options) Validate() error {
 	}
 	if o.Concurrent < 0 {
 		errs = append(errs, fmt.Errorf("concurrent materializations are negative: %d", o.Concurrent))
+	}
+	if o.ConcurrentJob < 0 {
+		errs = append(errs, fmt.Errorf("concurrent materializations of the job are negative: %d", o.ConcurrentJob))
 	}
 	if o.Tolerated < 0 {
 		errs = append(errs, fmt.Errorf("tolerated failures are negative: %d", o.Tolerated))

@@ -44,6 +44,7 @@ type keyed struct {
 	waits     bool             // for the newest timer
 	grown     bool             // this materialization began since the log had grown
 	place     bool             // it takes one of the places of a worker
+	permit    bool             // it has, or asked for, one of the places of the job
 	replaying float64          // nanoseconds that replaying a byte of the log takes, about
 	finished  int64            // materializations since Open
 	ended     atomic.Bool

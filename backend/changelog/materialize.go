@@ -143,6 +143,10 @@ func (k *keyed) yield() {
 		k.place = false
 		k.b.taken.Add(-1)
 	}
+	if k.permit {
+		k.permit = false
+		k.b.env.Permits.Release(k.ctx, k.subtask)
+	}
 }
 
 // tick begins a materialization in the loop, unless the last one was not contained in a completed checkpoint yet, or there
@@ -152,9 +156,7 @@ func (k *keyed) tick() {
 	if k.ended.Load() {
 		return
 	}
-	if why := k.cannot(); why != "" {
-		k.emit(k.ctx, history.Event{Kind: history.MaterializationSkipped, Reason: why})
-		k.again()
+	if k.skip() {
 		return
 	}
 	if !k.enter() {
@@ -163,6 +165,37 @@ func (k *keyed) tick() {
 		k.wait(max(1, k.b.o.Materialize/crowdedPart))
 		return
 	}
+	if most := k.b.o.ConcurrentJob; most > 0 && k.b.env.Permits != nil {
+		k.permit = true
+		k.loop.Async("permit", func(ctx context.Context) error { return k.b.env.Permits.Acquire(ctx, k.subtask, most) }, k.permitted)
+		return
+	}
+	k.prepare()
+}
+
+// permitted goes on once the job has a place. Meanwhile checkpoints went on: the reason to materialize may have gone.
+func (k *keyed) permitted(err error) {
+	switch {
+	case k.ended.Load():
+	case err != nil:
+		k.again()
+	case !k.skip():
+		k.prepare()
+	}
+}
+
+// skip tells whether nothing can be materialized now, in which case it says so and sets the next timer.
+func (k *keyed) skip() bool {
+	why := k.cannot()
+	if why != "" {
+		k.emit(k.ctx, history.Event{Kind: history.MaterializationSkipped, Reason: why})
+		k.again()
+	}
+	return why != ""
+}
+
+// prepare does what need not be as of the snapshot's moment, then materializes.
+func (k *keyed) prepare() {
 	if p, ok := k.Keyed.(preparer); ok {
 		if work, done := p.Prepare(); work != nil {
 			k.loop.Async("prepare", work, func(err error) {

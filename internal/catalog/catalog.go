@@ -89,7 +89,7 @@ func logged(b plan.Backend, nested backend.Factory) (backend.Factory, error) {
 	o := changelog.Options{Nested: nested, NestedName: b.Name, Materialize: time.Duration(c.Materialize), MaterializeOff: c.MaterializeOff,
 		Growth: c.Growth, GrowthOff: c.Growth == 0, GrowthFloor: max(1, c.GrowthFloor), // a plan leaves nothing to defaults: 0 is 0
 		ReplayBudget: time.Duration(c.ReplayBudget), ReplayBudgetOff: c.ReplayBudget == 0,
-		Concurrent: c.Concurrent, Preemptive: c.Preemptive,
+		Concurrent: c.Concurrent, ConcurrentJob: c.ConcurrentJob, Preemptive: c.Preemptive,
 		BatchDelay: time.Duration(c.BatchDelay), BatchSize: c.BatchSize, InFlight: c.InFlight,
 		Upload: dstl.UploadOptions{RetryShare: c.Upload.RetryShare, RetriesPerSecond: c.Upload.RetriesPerSecond,
 			HedgeAfter: time.Duration(c.Upload.HedgeAfter), HedgeShare: c.Upload.HedgeShare}}

@@ -256,6 +256,10 @@ func (c *coordinator) handle(ctx context.Context, m Message) {
 		c.acknowledge(ctx, m, b)
 	case Decline:
 		c.decline(ctx, m, b)
+	case AskPermit:
+		c.askPermit(ctx, m, b)
+	case ReturnPermit:
+		c.returnPermit(ctx, m, b)
 	case *request:
 		c.serve(ctx, b)
 	case picked:

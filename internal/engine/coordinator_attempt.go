@@ -22,6 +22,7 @@ type attempt struct {
 	left        int               // subtasks that do not run yet
 	awaited     map[string]bool   // hosts whose processes have not ended, once they are to
 	over        bool              // failed or cancelled: nothing of it counts any more
+	places      places            // of what is bounded over all its hosts
 	fenced      bool              // its processes have ended, or are past the leader's patience
 }
 

@@ -114,6 +114,18 @@ type TriggerCheckpoint struct {
 	Stop bool // the sources emit nothing behind the barrier, unless it is aborted
 }
 
+// AskPermit asks the leader for one of Most places of an attempt for a subtask; it is answered by Permit, in its turn.
+type AskPermit struct {
+	Holder string // the subtask's name
+	Most   int
+}
+
+// Permit gives a subtask the place that it asked for.
+type Permit struct{ Holder string }
+
+// ReturnPermit gives a place, or the wish for one, back.
+type ReturnPermit struct{ Holder string }
+
 // Acknowledge carries one subtask's part of a checkpoint.
 type Acknowledge struct {
 	Checkpoint uint64

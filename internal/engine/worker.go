@@ -138,6 +138,10 @@ func (w *worker) handle(ctx context.Context, m Message) {
 		w.deploy(ctx, m, b)
 	case CancelAttempt:
 		w.cancel(ctx, m)
+	case Permit:
+		if a := w.execution(m.Attempt); a == nil || !a.permits.granted(b.Holder) {
+			w.send(ctx, m.Attempt, ReturnPermit(b))
+		}
 	default:
 		w.deliver(ctx, m)
 	}

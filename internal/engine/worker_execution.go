@@ -21,6 +21,7 @@ type execution struct {
 	group   *world.Group // all its processes but the one that supervises
 	wiring  *wiring
 	pool    *pool
+	permits *permits
 	backend backend.Backend
 	// follower is the backend where it follows checkpoints, else nil.
 	follower backend.Follower
@@ -33,6 +34,7 @@ func newExecution(ctx context.Context, w *worker, m Message, d Deploy) *executio
 	a := &execution{w: w, id: m.Attempt, d: d, group: world.NewGroup(w.cfg.World), wiring: w.net.attempt(m.Attempt, d.Parallelism),
 		pool: newPool(w.cfg.World, len(d.Subtasks))}
 	a.ctx, a.cancel = w.cfg.World.WithCancel(store.WithInfo(ctx, store.Info{Who: w.name, Attempt: m.Attempt}))
+	a.permits = newPermits(a)
 	a.loops, a.broken = newLoops(a)
 	return a
 }
@@ -73,7 +75,7 @@ func (a *execution) start() error {
 	var err error
 	a.backend, err = factory.ForWorker(a.ctx, backend.WorkerEnv{
 		World: cfg.World, Bucket: a.bucket(), Worker: a.w.name, Attempt: a.id, Failpoints: cfg.Failpoints,
-		Emit: a.record, Spawn: a.spawn, Disk: world.DomainOf(a.ctx).Disk(), Restores: a.restores(),
+		Emit: a.record, Spawn: a.spawn, Disk: world.DomainOf(a.ctx).Disk(), Restores: a.restores(), Permits: a.permits,
 	})
 	if err != nil {
 		return fmt.Errorf("open the backend: %w", err)

@@ -174,10 +174,12 @@ type Changelog struct {
 	// ReplayBudget is the time that replaying the log may take before a subtask materializes ahead of its time; 0: any.
 	ReplayBudget Duration `json:"replayBudget,omitzero"`
 	Concurrent   int      `json:"concurrent,omitzero"` // subtasks of a worker that materialize at a time; 0: all
-	Preemptive   int64    `json:"preemptive"`          // bytes unsent above which a writer uploads ahead of the checkpoint
-	BatchDelay   Duration `json:"batchDelay"`
-	BatchSize    int64    `json:"batchSize"`
-	InFlight     int64    `json:"inFlight"` // bytes of log a worker may have unsent or under way before its tasks wait
+	// ConcurrentJob is how many subtasks of the job do; 0: all.
+	ConcurrentJob int      `json:"concurrentJob,omitzero"`
+	Preemptive    int64    `json:"preemptive"` // bytes unsent above which a writer uploads ahead of the checkpoint
+	BatchDelay    Duration `json:"batchDelay"`
+	BatchSize     int64    `json:"batchSize"`
+	InFlight      int64    `json:"inFlight"` // bytes of log a worker may have unsent or under way before its tasks wait
 	// Storage is where the log lies, one of LogStorages; empty: LogDFS.
 	Storage string `json:"storage,omitempty"`
 	Upload  Upload `json:"upload,omitzero"`

@@ -75,6 +75,7 @@ func (b *Backend) validate(e *problems, where string) {
 		e.add(c.GrowthFloor < 0, "%schangelog.growthFloor is negative", where)
 		e.add(c.ReplayBudget < 0, "%schangelog.replayBudget is negative", where)
 		e.add(c.Concurrent < 0, "%schangelog.concurrent is negative", where)
+		e.add(c.ConcurrentJob < 0, "%schangelog.concurrentJob is negative", where)
 		e.add(c.Preemptive <= 0, "%schangelog.preemptive must be positive", where)
 		e.add(c.BatchDelay < 0, "%schangelog.batchDelay is negative", where)
 		e.add(c.BatchSize <= 0, "%schangelog.batchSize must be positive", where)

@@ -195,6 +195,7 @@ func differences(a, b plan.Backend) []string {
 	add(x.GrowthFloor != y.GrowthFloor, "changelog.materialize.growthFloor")
 	add(x.ReplayBudget != y.ReplayBudget, "changelog.materialize.replayBudget")
 	add(x.Concurrent != y.Concurrent, "changelog.materialize.concurrent")
+	add(x.ConcurrentJob != y.ConcurrentJob, "changelog.materialize.concurrentJob")
 	add(x.Preemptive != y.Preemptive, "changelog.preemptive")
 	add(x.BatchDelay != y.BatchDelay, "changelog.batch.delay")
 	add(x.BatchSize != y.BatchSize, "changelog.batch.size")

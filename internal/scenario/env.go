@@ -274,6 +274,7 @@ func (l *loader) changelog(f field, owner string, c *plan.Changelog) {
 			read(m, "growthFloor", &c.GrowthFloor, bytesOrNone)
 			read(m, "replayBudget", &c.ReplayBudget, orOff(duration))
 			read(m, "concurrent", &c.Concurrent, inRange)
+			read(m, "concurrentJob", &c.ConcurrentJob, inRange)
 		}
 	}
 	if b, ok := o.find("batch"); ok {

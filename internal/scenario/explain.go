@@ -140,6 +140,12 @@ func materializeText(c plan.Changelog) string {
 	if c.ReplayBudget > 0 {
 		text += " or " + c.ReplayBudget.String() + " of replay"
 	}
+	if c.Concurrent > 0 {
+		text += fmt.Sprintf(", %d of a worker at a time", c.Concurrent)
+	}
+	if c.ConcurrentJob > 0 {
+		text += fmt.Sprintf(", %d of the job at a time", c.ConcurrentJob)
+	}
 	return text
 }
 

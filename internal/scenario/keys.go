@@ -196,6 +196,7 @@ func armKeys(path string) []key {
 			{name: "growthFloor", kind: "size", about: "and beyond this: a small state is left to the interval"},
 			{name: "replayBudget", kind: "duration-or-off", about: "or when replaying its log would take longer, by the time that its last restore took"},
 			{name: "concurrent", kind: "int", lo: 1, hi: maxWorkers, about: "subtasks of a worker that materialize at a time; absent: all may"},
+			{name: "concurrentJob", kind: "int", lo: 1, hi: maxMax, about: "subtasks of the whole job that materialize at a time, the others wait for their turn; absent: all may"},
 		}
 	}
 	return []key{

@@ -228,6 +228,9 @@ func (w *writer) arms() {
 		if c.Concurrent > 0 {
 			set(4, "concurrent", strconv.Itoa(c.Concurrent), "changelog.materialize.concurrent")
 		}
+		if c.ConcurrentJob > 0 {
+			set(4, "concurrentJob", strconv.Itoa(c.ConcurrentJob), "changelog.materialize.concurrentJob")
+		}
 		set(3, "preemptive", registry.Bytes(c.Preemptive).String(), "changelog.preemptive")
 		w.line(3, "batch:", "")
 		set(4, "delay", c.BatchDelay.String(), "changelog.batch.delay")
