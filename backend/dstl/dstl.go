@@ -94,6 +94,8 @@ type Visitor interface {
 type ReadStats struct {
 	Bytes   int64 // fetched from the store
 	Changes int64 // handed to the visitor
+	// Applied is the time that decoding the changes and the visitor took, without that spent waiting for what was fetched.
+	Applied time.Duration
 }
 
 // WriterOptions describe one writer.

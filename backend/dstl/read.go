@@ -91,6 +91,7 @@ func (l *segmentLog) Read(ctx context.Context, refs []backend.ObjectRef, r keygr
 			if n := i + l.o.Prefetch; n < len(parts) {
 				start(n)
 			}
+			began := l.env.World.Now()
 			n, err := rp.apply(f)
 			stats.Changes += n
 			if err != nil {
@@ -100,6 +101,7 @@ func (l *segmentLog) Read(ctx context.Context, refs []backend.ObjectRef, r keygr
 			l.pool.release(f.ref)
 			finished++
 			l.env.World.Compute(ctx, time.Duration(n)*costPerChange+time.Duration(f.read)*costPerRead)
+			stats.Applied += l.env.World.Now() - began
 		}
 		return nil
 	}()

@@ -116,6 +116,9 @@ func (f *failure) get() error {
 
 // write makes a change of about n bytes.
 func (k *keyed) write(n int, change func() error) error {
+	if err := k.await(k.ctx); err != nil {
+		return err
+	}
 	if err := k.settle(k.ctx); err != nil {
 		return err
 	}

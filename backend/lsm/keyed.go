@@ -37,7 +37,8 @@ type keyed struct {
 	bucket *attached // tables of earlier attempts
 	// borrowed says that those are somebody else's: no snapshot names them.
 	borrowed bool
-	far      *lazy // the restore that goes on beside the loop, nil for none
+	far      *lazy      // the restore that goes on beside the loop, nil for none
+	replay   *replaying // nil: the log was applied, or there is none
 	failure  failure
 	pending  int64 // bytes written and not known to be flushed; 0: nothing was written
 	flushes  int   // since the last compaction, in the simulated world
@@ -187,7 +188,7 @@ func (k *keyed) change(a backend.Addr, value []byte, gone bool) (deferred bool, 
 	case err != nil:
 		return false, err
 	case spec.Access == backend.Point:
-		return k.setRow(a.Group, value, gone)
+		return k.setRow(value, gone)
 	case gone:
 		return false, k.remove(a.Group)
 	}
@@ -377,7 +378,8 @@ func (k *keyed) scan(it *pebble.Iterator, f func(key, value []byte) bool) (err e
 }
 
 // Close implements backend.Keyed. A second call does nothing. A snapshot that is being persisted fails.
-func (k *keyed) Close(context.Context) error {
+func (k *keyed) Close(ctx context.Context) error {
+	k.abandon(ctx)
 	k.life.kill()
 	k.failure.mu.Lock()
 	defer k.failure.mu.Unlock()

@@ -219,6 +219,11 @@ func (b *Backend) release() {
 // Open implements backend.Backend. Handles with a delta part are refused: they need the changelog backend. The context
 // must live as long as the subtask.
 func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (backend.Keyed, error) {
+	return b.start(ctx, o, nil)
+}
+
+// start opens the state of a subtask; with replay for a log that is applied to it at once.
+func (b *Backend) start(ctx context.Context, o backend.OpenOptions, replay *replaying) (backend.Keyed, error) {
 	for _, h := range o.Handles {
 		switch {
 		case len(h.Delta) > 0:
@@ -228,6 +233,7 @@ func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (backend.Keye
 		}
 	}
 	k := newKeyed(ctx, b, o)
+	k.replay = replay
 	if err := b.admit(k); err != nil {
 		return nil, fmt.Errorf("open %s: %w", o.Subtask, err)
 	}

@@ -27,9 +27,16 @@ func (k *keyed) begin(ctx context.Context, o backend.OpenOptions) error {
 	if err := k.openDB(ctx); err != nil {
 		return err
 	}
-	r := restorer{k: k}
+	r := &restorer{k: k}
 	ctx = store.WithInfo(ctx, store.Info{Cause: "restore", Who: k.b.e.Worker, Attempt: k.b.e.Attempt})
-	err := r.run(ctx, o)
+	if err := r.plan(ctx, o); err != nil {
+		return err
+	}
+	if k.replay != nil && !k.b.o.Lazy && !hasCanonical(o) {
+		r.bring(ctx, o, began)
+		return nil
+	}
+	err := r.load(ctx, o)
 	if err == nil {
 		var more int64
 		more, err = savepoint.Read(ctx, k.b.e, o.Handles, o.Range, loader{k})
@@ -60,7 +67,18 @@ type part struct {
 	manifest manifest
 }
 
-func (r *restorer) run(ctx context.Context, o backend.OpenOptions) error {
+// hasCanonical tells whether some of the state is in the form of canonical savepoints, which is written element by element.
+func hasCanonical(o backend.OpenOptions) bool {
+	for _, h := range o.Handles {
+		if h.Backend == backend.Canonical {
+			return true
+		}
+	}
+	return false
+}
+
+// plan finds out what there is, and makes its states, positions and counts known.
+func (r *restorer) plan(ctx context.Context, o backend.OpenOptions) error {
 	for _, h := range o.Handles {
 		for _, ref := range h.Base {
 			// The manifest was narrowed as the tables were: it alone decides which key groups are read.
@@ -78,6 +96,11 @@ func (r *restorer) run(ctx context.Context, o backend.OpenOptions) error {
 			return fmt.Errorf("object %q: %w", p.ref.Key, err)
 		}
 	}
+	return nil
+}
+
+// load makes the planned tables part of the database.
+func (r *restorer) load(ctx context.Context, o backend.OpenOptions) error {
 	objects := r.objects()
 	now := objects
 	if r.k.b.o.Lazy && o.Loop != nil {
@@ -235,7 +258,7 @@ func (r *restorer) attach(ctx context.Context, objects []object) error {
 		if err := k.db.IngestExternalFiles(ctx, files); err != nil {
 			return fmt.Errorf("attach tables to %s: %w", k.subtask, err)
 		}
-		k.pay(ctx, k.b.o.Costs.Attach)
+		k.b.e.World.Compute(ctx, k.b.o.Costs.Attach) // not by the loop's account: it may be replaying
 	}
 	for _, o := range objects {
 		for _, n := range k.db.ObjProvider().GetExternalObjects(locator, o.key) {

@@ -2,6 +2,7 @@ package lsm
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
@@ -64,8 +65,8 @@ func (k *keyed) getRow() ([]byte, bool, error) {
 }
 
 // setRow writes the point element at k.key, or deletes it if gone; deferred tells whether Changed will hand it out.
-func (k *keyed) setRow(g keygroup.ID, value []byte, gone bool) (deferred bool, err error) {
-	if err := k.countRow(g, value, gone); err != nil {
+func (k *keyed) setRow(value []byte, gone bool) (deferred bool, err error) {
+	if err := k.countRow(value, gone); err != nil {
 		return false, err
 	}
 	if len(k.key)+len(value) > rowMost {
@@ -86,10 +87,14 @@ func (k *keyed) setRow(g keygroup.ID, value []byte, gone bool) (deferred bool, e
 	return k.rows.deferring, nil
 }
 
-// countRow counts a write of the point element at k.key: exactly if the row of before is known, else by sampling.
-func (k *keyed) countRow(g keygroup.ID, value []byte, gone bool) error {
+// countRow counts a write of the point element at k.key: exactly if the row of before is known, else by sampling. While a log is
+// replayed, rows are counted later, and what gets no row by what the tree has.
+func (k *keyed) countRow(value []byte, gone bool) error {
+	if k.replay != nil && len(k.key)+len(value) <= rowMost {
+		return nil
+	}
 	before, there, w := 0, false, int64(1)
-	if r := k.rows.find(k.key); r != nil {
+	if r := k.rows.find(k.key); r != nil && k.replay == nil {
 		before, there = int(r.valLen), r.flags&rowGone == 0
 	} else if w = k.counts.sample(); w > 0 {
 		var err error
@@ -97,15 +102,22 @@ func (k *keyed) countRow(g keygroup.ID, value []byte, gone bool) error {
 			return err
 		}
 	}
+	if w > 0 {
+		k.countChange(w, before, there, len(value), gone)
+	}
+	return nil
+}
+
+// countChange counts w changes of the element at k.key, from a value of size before, if there was one, to one of size after.
+func (k *keyed) countChange(w int64, before int, there bool, after int, gone bool) {
 	var elements, size int64
 	if there {
 		elements, size = -1, -int64(k.keySize()+before)
 	}
 	if !gone {
-		elements, size = elements+1, size+int64(k.keySize()+len(value))
+		elements, size = elements+1, size+int64(k.keySize()+after)
 	}
-	k.counts.add(g, w*elements, w*size)
-	return nil
+	k.counts.add(keygroup.ID(binary.BigEndian.Uint16(k.key)), w*elements, w*size)
 }
 
 // keepRows keeps the rows within their limit. It waits for no spill, and not until Changed has handed out what it will: as long
@@ -129,6 +141,11 @@ func (k *keyed) spill(ctx context.Context) error {
 	}
 	if len(k.rows.dirty) == 0 {
 		return nil
+	}
+	if k.replay != nil {
+		if err := k.countDirty(ctx); err != nil {
+			return err
+		}
 	}
 	// A memtable that overlapped would be flushed by the database, at a time of its own.
 	if err := k.flushMemtable(ctx); err != nil {

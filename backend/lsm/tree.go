@@ -41,6 +41,9 @@ func (t *tree) fetch(ctx context.Context, err *error) bool {
 
 // Get is that of the database.
 func (t *tree) Get(key []byte) (value []byte, closer io.Closer, err error) {
+	if err := t.k.await(t.k.ctx); err != nil {
+		return nil, nil, err
+	}
 	for {
 		if value, closer, err = t.DB.Get(key); err == nil || !t.fetch(t.k.ctx, &err) {
 			return value, closer, err
@@ -69,6 +72,9 @@ func (t *tree) IngestExternalFiles(ctx context.Context, files []pebble.ExternalF
 // NewIter is that of the database. An iterator cannot begin again in the middle: in the simulated world all tables within
 // its bounds are brought before.
 func (t *tree) NewIter(o *pebble.IterOptions) (*pebble.Iterator, error) {
+	if err := t.k.await(t.k.ctx); err != nil {
+		return nil, err
+	}
 	if t.k.simulated && t.k.remote() {
 		for _, f := range t.k.far.tables {
 			if bytes.Compare(f.from, o.UpperBound) < 0 && bytes.Compare(o.LowerBound, f.to) <= 0 {
