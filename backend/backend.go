@@ -105,6 +105,10 @@ type Gauges struct {
 	UnsentBytes  int64 // changes logged and not yet uploaded
 	LogBytes     int64 // log bytes since the base
 	Materialized int64 // materializations finished
+	// InFlight is the part of UnsentBytes that is under upload, or handed over for one.
+	InFlight int64
+	// LogAge is the time since the base of the log was cut, where it was restored since that; 0: there is no log.
+	LogAge time.Duration
 }
 
 // Positioned is an optional ability of a nested backend that the changelog needs: PutAt replays an Append with the position the log recorded.
@@ -116,6 +120,9 @@ type Positioned interface {
 type Throttler interface {
 	Blocked() bool
 	Unblocked() world.Waitable
+	// Exhausted tells, while Blocked, whether what all subtasks of the worker have together is used up, and not only the share
+	// of this one.
+	Exhausted() bool
 }
 
 // Snapshot is a state as of a barrier. Persist may run in another process than the loop, at most once; Release is always

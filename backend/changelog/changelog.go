@@ -165,6 +165,7 @@ func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (backend.Keye
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", o.Subtask, err)
 	}
+	k.cutAt = b.env.World.Now()
 	k.schedule()
 	return k, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"statebench.dev/bench/backend"
 	"statebench.dev/bench/backend/dstl"
@@ -30,6 +31,7 @@ type keyed struct {
 	inherited      []backend.ObjectRef // never changed in place
 	inheritedBytes int64
 	cut            uint64 // the log begins here: all before is in base
+	cutAt          time.Duration
 	records        []record
 	borrowed       bool   // what was restored may not, or cannot, be part of a checkpoint
 	begun          bool   // a snapshot was taken of it
@@ -197,6 +199,8 @@ func (k *keyed) Gauges() backend.Gauges {
 	g.UnsentBytes = k.log.Unsent() + deferred
 	g.LogBytes = k.inheritedBytes + k.log.Since(k.cut) + deferred
 	g.Materialized = k.finished
+	g.InFlight = k.log.InFlight()
+	g.LogAge = k.b.env.World.Now() - k.cutAt
 	return g
 }
 
@@ -205,6 +209,9 @@ func (k *keyed) Blocked() bool { return k.log.Blocked() }
 
 // Unblocked implements backend.Throttler.
 func (k *keyed) Unblocked() world.Waitable { return k.log.Unblocked() }
+
+// Exhausted implements backend.Throttler.
+func (k *keyed) Exhausted() bool { return k.log.Exhausted() }
 
 // Close implements backend.Keyed. A finished materialization that no checkpoint has started with is deleted if ctx allows.
 func (k *keyed) Close(ctx context.Context) error {

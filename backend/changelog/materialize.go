@@ -16,6 +16,7 @@ import (
 type materialization struct {
 	id       uint64
 	upTo     uint64 // the log below is in it
+	at       time.Duration
 	snap     backend.Snapshot
 	started  atomic.Bool // the asynchronous part has begun, or will never
 	result   backend.Persisted
@@ -250,7 +251,7 @@ func (k *keyed) materialize() {
 	}
 	k.begun = true
 	upTo := k.log.Next()
-	m := &materialization{id: max(k.base.id, k.lastID) + 1, upTo: upTo}
+	m := &materialization{id: max(k.base.id, k.lastID) + 1, upTo: upTo, at: k.b.env.World.Now()}
 	k.lastID = m.id
 	k.emit(k.ctx, history.Event{Kind: history.MaterializationBegin, Count: int64(m.id), To: int64(upTo)})
 	err := k.b.env.Failpoints.Hit(k.ctx, failpoint.MaterializationBegin, k.subtask)
@@ -336,7 +337,7 @@ func (k *keyed) use(m *materialization) {
 	k.base = &base{
 		id: m.id, format: h.Backend, refs: h.Base, bytes: m.result.Checkpointed, objects: m.result.Objects, fresh: k.freshOf(m),
 	}
-	k.inherited, k.inheritedBytes, k.cut = nil, 0, m.upTo
+	k.inherited, k.inheritedBytes, k.cut, k.cutAt = nil, 0, m.upTo, m.at
 	k.log.Cover(k.cut)
 	k.failures = 0
 	k.finished++

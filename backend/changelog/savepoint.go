@@ -27,7 +27,7 @@ func (k *keyed) own(ctx context.Context, id uint64) (backend.Snapshot, error) {
 	if err := k.logDeferred(); err != nil {
 		return nil, err
 	}
-	m := &materialization{id: max(k.base.id, k.lastID) + 1, upTo: k.log.Next()}
+	m := &materialization{id: max(k.base.id, k.lastID) + 1, upTo: k.log.Next(), at: k.b.env.World.Now()}
 	k.lastID = m.id
 	if _, err := k.log.Cut(m.upTo, id); err != nil {
 		return nil, err
@@ -86,6 +86,6 @@ func (k *keyed) adopt(id uint64) {
 	m := k.records[i].snapshot.own
 	k.base = m.base()
 	k.base.first, k.base.used = id, true
-	k.inherited, k.inheritedBytes, k.cut, k.borrowed = nil, 0, m.upTo, false
+	k.inherited, k.inheritedBytes, k.cut, k.cutAt, k.borrowed = nil, 0, m.upTo, m.at, false
 	k.finished++
 }

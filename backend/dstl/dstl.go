@@ -158,6 +158,11 @@ type Writer interface {
 	Blocked() bool
 	// Unblocked is ready once Blocked, which was true, may be false again.
 	Unblocked() world.Waitable
+	// Exhausted tells, while Blocked, whether the bytes waiting for upload of all writers have reached the limit of the log, so that
+	// nobody goes on; else it is only this writer that has used up its share.
+	Exhausted() bool
+	// InFlight is the part of Unsent that is under upload, or handed over for one.
+	InFlight() int64
 	// Close drops everything that no checkpoint pins and ends the writer. Closing twice is no error.
 	Close() error
 }

@@ -26,13 +26,13 @@ type segmentLog struct {
 	framer framer           // the flusher's
 	pool   *pool            // what several readers need
 	budget *store.RetryBudget
-	share  atomic.Int64     // bytes that one writer may have waiting
-	calls  atomic.Uint64    // of writers to upload early
+	share  atomic.Int64  // bytes that one writer may have waiting
+	calls  atomic.Uint64 // of writers to upload early
 
 	mu      *world.Mutex // guards what follows and all sets, pins and objects
-	writers int          // open ones
-	names   []string     // of all writers, open or closed
-	next    uint64       // number of the next object
+	open    []*writer
+	names   []string // of all writers, open or closed
+	next    uint64   // number of the next object
 	closed  bool
 	running int          // processes of this log
 	idle    *world.Latch // set by Close while processes run
@@ -117,15 +117,13 @@ func (l *segmentLog) Writer(o WriterOptions) (Writer, error) {
 		return nil, fmt.Errorf("writer %s was opened before", w.name)
 	}
 	l.names = append(l.names, w.name)
-	l.count(1)
+	l.open = append(l.open, w)
+	l.divide()
 	return w, nil
 }
 
-// count adds n to the open writers, with mu held.
-func (l *segmentLog) count(n int) {
-	l.writers += n
-	l.share.Store(l.o.InFlight / int64(max(1, l.writers)))
-}
+// divide gives each open writer its share, with mu held.
+func (l *segmentLog) divide() { l.share.Store(l.o.InFlight / int64(max(1, len(l.open)))) }
 
 // Close ends the log.
 func (l *segmentLog) Close(ctx context.Context) error {

@@ -239,7 +239,8 @@ func (w *writer) Close() error {
 		return nil
 	}
 	w.closed = true
-	w.l.count(-1)
+	w.l.open = slices.DeleteFunc(w.l.open, func(o *writer) bool { return o == w })
+	w.l.divide()
 	for _, s := range w.sets {
 		s.held = false
 	}

@@ -111,7 +111,7 @@ func (l *segmentLog) everybodyIn(uploads []*upload) bool {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(in) >= l.writers
+	return len(in) >= len(l.open)
 }
 
 // raw is the number of bytes to frame.

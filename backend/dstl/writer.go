@@ -354,6 +354,18 @@ func (w *writer) Unblocked() world.Waitable {
 	return w.unblocked
 }
 
+func (w *writer) Exhausted() bool {
+	w.l.mu.Lock()
+	defer w.l.mu.Unlock()
+	total := w.blockedAt
+	for _, o := range w.l.open {
+		total += o.backlog()
+	}
+	return total >= w.l.o.InFlight
+}
+
+func (w *writer) InFlight() int64 { return w.sent.Load() }
+
 // pinEnds lists where checkpoints were cut.
 func (w *writer) pinEnds() (ends []uint64) {
 	w.l.mu.Lock()

@@ -11,7 +11,7 @@ import (
 // Metrics are figures of all running subtasks at one moment.
 type Metrics struct {
 	Subtasks []SubtaskMetrics // in order of workers, then as deployed
-	// Gauges are the sums over all subtasks.
+	// Gauges are the sums over all subtasks, and of ages the greatest.
 	Gauges backend.Gauges
 	// Latency is of the records that reached a sink since the last call of Engine.Metrics, and valid until the next one.
 	Latency Latencies
@@ -73,6 +73,8 @@ func (e *Engine) Metrics() Metrics {
 		m.Gauges.UnsentBytes += s.State.UnsentBytes
 		m.Gauges.LogBytes += s.State.LogBytes
 		m.Gauges.Materialized += s.State.Materialized
+		m.Gauges.InFlight += s.State.InFlight
+		m.Gauges.LogAge = max(m.Gauges.LogAge, s.State.LogAge)
 		if s.Latency != nil {
 			if m.Latency.h == nil {
 				e.latency = hdrhistogram.New(1, latencyMax, latencyDigits)
@@ -84,9 +86,16 @@ func (e *Engine) Metrics() Metrics {
 	return m
 }
 
-// Shares are the parts of the subtasks' time since an earlier call that they were busy, waited for credit, were without input, and
-// waited for the backend's log. They add up to 1, or are all 0 when nothing ran.
-func (m Metrics) Shares(since Metrics) (busy, backpressured, idle, throttled float64) {
+// Shares are parts of the time of all subtasks. Busy, Backpressured (waiting for credit), Idle (without input) and Throttled
+// (waiting for the backend's log) add up to 1, or are all 0 when nothing ran.
+type Shares struct {
+	Busy, Backpressured, Idle, Throttled float64
+	// Exhausted is the part of Throttled in which the log of the worker was full, the rest that in which it was a subtask's share.
+	Exhausted float64
+}
+
+// Shares are those of the time since an earlier call.
+func (m Metrics) Shares(since Metrics) Shares {
 	type key struct {
 		subtask string
 		attempt uint64
@@ -96,7 +105,7 @@ func (m Metrics) Shares(since Metrics) (busy, backpressured, idle, throttled flo
 		s := &since.Subtasks[i]
 		before[key{s.Subtask, s.Attempt}] = s
 	}
-	var b, p, i, t time.Duration
+	var b, p, i, t, x time.Duration
 	for n := range m.Subtasks {
 		s := &m.Subtasks[n]
 		old := before[key{s.Subtask, s.Attempt}]
@@ -107,10 +116,12 @@ func (m Metrics) Shares(since Metrics) (busy, backpressured, idle, throttled flo
 		p += s.Backpressured - old.Backpressured
 		i += s.Idle - old.Idle
 		t += s.Throttled - old.Throttled
+		x += s.Exhausted - old.Exhausted
 	}
 	all := float64(b + p + i + t)
 	if all <= 0 {
-		return 0, 0, 0, 0
+		return Shares{}
 	}
-	return float64(b) / all, float64(p) / all, float64(i) / all, float64(t) / all
+	part := func(d time.Duration) float64 { return float64(d) / all }
+	return Shares{Busy: part(b), Backpressured: part(p), Idle: part(i), Throttled: part(t), Exhausted: part(x)}
 }

@@ -291,7 +291,11 @@ func (l *loop) throttled(ctx context.Context) error {
 		l.out.flush()
 	}
 	l.wait.Set(onUnblocked, l.throttle.Unblocked())
-	return l.await(ctx, world.Never, onUnblocked, waitThrottled)
+	kind := waitThrottled
+	if l.throttle.Exhausted() {
+		kind = waitExhausted
+	}
+	return l.await(ctx, world.Never, onUnblocked, kind)
 }
 
 // await waits for the mailbox, the next alarm, until, and entry of the wait set.

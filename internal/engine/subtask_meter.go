@@ -26,12 +26,14 @@ type SubtaskMetrics struct {
 	// Age is the time since the subtask's loop began; Idle (without input), Backpressured (waiting for credit), Throttled (the
 	// backend's log is full) and Busy add up to it. Chained subtasks share a loop and its times.
 	Age, Busy, Idle, Backpressured, Throttled time.Duration
-	In, Out                                   int64 // records; a source's In are those it read
-	OutBytes                                  int64 // of keys and values sent over channels
-	Queued                                    int64 // records that wait in the input channels
-	Barriers                                  int64 // barriers that wait there
-	Mailbox                                   int   // messages that wait
-	State                                     backend.Gauges
+	// Exhausted is the part of Throttled in waits that began while what all subtasks of the worker share was used up.
+	Exhausted time.Duration
+	In, Out   int64 // records; a source's In are those it read
+	OutBytes  int64 // of keys and values sent over channels
+	Queued    int64 // records that wait in the input channels
+	Barriers  int64 // barriers that wait there
+	Mailbox   int   // messages that wait
+	State     backend.Gauges
 	// Latency is how late records reached this sink subtask since the last call, in microseconds; nil for others.
 	Latency *hdrhistogram.Histogram
 }
@@ -62,7 +64,8 @@ type wait int64
 const (
 	waitIdle          wait = iota // no input
 	waitBackpressured             // no credit
-	waitThrottled                 // the backend takes no writes
+	waitThrottled                 // the backend takes no writes of this subtask
+	waitExhausted                 // nor of any other of the worker
 	numWaits
 )
 
@@ -140,8 +143,9 @@ func (l *loop) metrics(now time.Duration) []SubtaskMetrics {
 	for i, s := range l.subtasks {
 		x := &all[i]
 		*x = SubtaskMetrics{Subtask: s.name, Operator: s.node.ID, Index: s.d.Index, Worker: l.a.w.name, Attempt: l.a.id, Age: now - m.began,
-			Idle: m.total(waitIdle, now), Backpressured: m.total(waitBackpressured, now), Throttled: m.total(waitThrottled, now),
+			Idle: m.total(waitIdle, now), Backpressured: m.total(waitBackpressured, now), Exhausted: m.total(waitExhausted, now),
 			In: m.in[i].Load()}
+		x.Throttled = x.Exhausted + m.total(waitThrottled, now)
 		x.Busy = max(0, x.Age-x.Idle-x.Backpressured-x.Throttled)
 		if i+1 < len(l.subtasks) {
 			x.Out = m.in[i+1].Load()

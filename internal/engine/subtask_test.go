@@ -145,6 +145,7 @@ type gated struct {
 
 func (g *gated) Blocked() bool             { return !g.open.Opened() }
 func (g *gated) Unblocked() world.Waitable { return g.open }
+func (g *gated) Exhausted() bool           { return true }
 
 type gatedFactory struct {
 	backend.Factory
@@ -189,7 +190,7 @@ func TestE06FullLogHoldsTheSubtaskUp(t *testing.T) {
 			t.Errorf("no checkpoint: %v", r.failed)
 		}
 		m = r.metrics()
-		if c := m["count-0"]; c.In == 0 || c.Throttled < 900*time.Millisecond || c.Busy+c.Idle+c.Backpressured+c.Throttled != c.Age {
+		if c := m["count-0"]; c.In == 0 || c.Throttled < 900*time.Millisecond || c.Exhausted != c.Throttled || c.Busy+c.Idle+c.Backpressured+c.Throttled != c.Age {
 			t.Errorf("figures afterwards: %+v", c)
 		}
 		r.cancel(ctx)

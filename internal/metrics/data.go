@@ -51,6 +51,8 @@ type Phase struct {
 type Traffic struct {
 	Requests, Written    int64
 	StoredMax, StoredEnd int64 // bytes of all objects, at most and at the end
+	// Log are the bytes of the changelog's segments, wherever they lie.
+	Log LogTraffic
 	// Usage is what a store would bill for the phase: restores are in it, the audit and the run's own requests are not.
 	Usage plan.Usage
 }
@@ -135,6 +137,7 @@ type TrafficReader struct {
 	phases  []Phase
 	byPhase map[string]*Traffic
 	sizes   map[string]int64 // of the objects in the store
+	logs    map[string]int64 // of the segments that were put, 0 without effect
 	stored  int64
 	at      int     // the phase of the newest effect
 	since   float64 // what is stored was billed up to then, in seconds
@@ -142,7 +145,7 @@ type TrafficReader struct {
 
 // NewTrafficReader starts with an empty store. The phases are those of the run, in order.
 func NewTrafficReader(phases []Phase) *TrafficReader {
-	r := &TrafficReader{phases: phases, byPhase: map[string]*Traffic{}, sizes: map[string]int64{}}
+	r := &TrafficReader{phases: phases, byPhase: map[string]*Traffic{}, sizes: map[string]int64{}, logs: map[string]int64{}}
 	for _, p := range phases {
 		r.byPhase[p.Name] = &Traffic{}
 	}
@@ -158,6 +161,7 @@ const (
 
 // See takes the next request of the trace.
 func (r *TrafficReader) See(q *history.Request) {
+	r.segment(q)
 	if q.Log {
 		return // not the object store's
 	}

@@ -60,6 +60,22 @@ func mostOf(column func(s *results.SeriesRow) results.Opt) func([]results.Series
 	}
 }
 
+// meanOf is the mean of a column that not every row has.
+func meanOf(column func(s *results.SeriesRow) results.Opt) func([]results.SeriesRow) stats.Figure {
+	return func(rows []results.SeriesRow) stats.Figure {
+		var v []float64
+		for i := range rows {
+			if x := column(&rows[i]); x.Set {
+				v = append(v, x.Value)
+			}
+		}
+		if len(v) == 0 && len(rows) > 0 {
+			return stats.None(0, "not measured")
+		}
+		return stats.Mean(v)
+	}
+}
+
 func each(rows []results.SeriesRow, column func(s *results.SeriesRow) float64) (v []float64) {
 	for i := range rows {
 		v = append(v, column(&rows[i]))

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"statebench.dev/bench/internal/results"
@@ -169,6 +170,12 @@ func flow() []Metric {
 		series("backpressured.mean", "time in which subtasks waited for a slower receiver", Share, Lower, mean(func(s *results.SeriesRow) float64 { return s.Backpress })),
 		series("deleteBacklog.max", "objects that were to be deleted and were not tried yet, at most", Count, Lower, mostOf(func(s *results.SeriesRow) results.Opt { return s.Deletes })),
 		series("logBlocked.mean", "time in which subtasks waited for the changelog to upload", Share, Lower, mean(func(s *results.SeriesRow) float64 { return s.LogBlocked })),
+		series("logSoftBlocked.mean", "of that, the part in which a subtask had used up its share, and others of its worker could go on", Share, Lower, meanOf(func(s *results.SeriesRow) results.Opt {
+			return results.Opt{Value: s.LogBlocked - s.LogHard.Value, Set: s.LogHard.Set}
+		})),
+		series("logHardBlocked.mean", "of that, the part in which all of a worker was used up", Share, Lower, meanOf(func(s *results.SeriesRow) results.Opt { return s.LogHard })),
+		series("logInFlight.max", "bytes of log handed over for upload and not durable, at most", Bytes, Lower, mostOf(func(s *results.SeriesRow) results.Opt { return s.InFlight })),
+		series("logAge.max", "time since the base of a subtask's log was cut or restored, at most", Millis, Lower, mostOf(func(s *results.SeriesRow) results.Opt { return s.LogAge })),
 	}
 }
 
@@ -223,7 +230,7 @@ func costs() []Metric {
 			return d.whole(phase, func(p Phase) stats.Figure { return of(d, p) })
 		}}
 	}
-	return append(prices(), []Metric{
+	return slices.Concat(prices(), logTraffic(stored), []Metric{
 		perCheckpoint("requestsPerCheckpoint", "requests to the store, but for restores and the audit, over completed checkpoints", PerCkpt, func(t *Traffic) int64 { return t.Requests }),
 		perCheckpoint("bytesPerCheckpoint", "bytes put, materializations included, over completed checkpoints", Bytes, func(t *Traffic) int64 { return t.Written }),
 		stored("store.bytesPerRecord", "bytes put over records first emitted", Bytes, bytesPerRecord),
@@ -245,5 +252,5 @@ func costs() []Metric {
 			}
 			return greatest(v)
 		}},
-	}...)
+	})
 }

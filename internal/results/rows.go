@@ -174,6 +174,9 @@ type SeriesRow struct {
 	Backpress   float64 `csv:"backpressured_share"`
 	Idle        float64 `csv:"idle_share"`
 	LogBlocked  float64 `csv:"log_blocked_share"`
+	LogHard     Opt     `csv:"log_hard_blocked_share" added:"later"`
+	InFlight    Opt     `csv:"log_in_flight_bytes" added:"later"`
+	LogAge      Opt     `csv:"log_age_ms" added:"later"`
 	Deletes     Opt     `csv:"delete_backlog_objects" added:"later"`
 	Parallelism int     `csv:"parallelism"`
 	State       string  `csv:"job_state"`

@@ -96,10 +96,13 @@ func (s *sampler) sample(ctx context.Context, at time.Duration) {
 		At: at.Seconds(), Phase: s.phase.Load().(string), Emitted: emitted, Rate: float64(emitted-s.emitted) / took, Offered: s.r.plan.Workload.Rate,
 		Lag: millis(lag), Latency50: quantile(m.Latency, 0.5), Latency99: quantile(m.Latency, 0.99),
 		Live: m.Gauges.LiveBytes, Unsent: m.Gauges.UnsentBytes, Log: m.Gauges.LogBytes,
+		InFlight: results.Some(float64(m.Gauges.InFlight)), LogAge: results.Some(millis(m.Gauges.LogAge)),
 		Deletes: results.Some(status.Deletes), Parallelism: status.Parallelism, State: status.State,
 		Arm: s.r.plan.Arm, World: s.r.plan.World, Profile: s.r.plan.Store.Profile,
 	}
-	row.Busy, row.Backpress, row.Idle, row.LogBlocked = m.Shares(s.last)
+	shares := m.Shares(s.last)
+	row.Busy, row.Backpress, row.Idle, row.LogBlocked = shares.Busy, shares.Backpressured, shares.Idle, shares.Throttled
+	row.LogHard = results.Some(shares.Exhausted)
 	s.process.fill(&row)
 	s.latencies.add(row.Phase, m.Latency)
 	_ = s.r.series.Append(row) // the error is kept for Close

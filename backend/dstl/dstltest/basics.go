@@ -277,6 +277,11 @@ func blocksAndUnblocks(h *harness) {
 	}
 	h.want(w.Unsent() > 4000 && w.Unsent() < 4500, "blocked at %d bytes", w.Unsent())
 	h.want(!other.Blocked(), "another writer is blocked too")
+	h.want(!w.Exhausted() && w.InFlight() <= w.Unsent(), "one writer has used up the whole log, with %d of %d bytes in flight", w.InFlight(), w.Unsent())
+	for n := 0; !other.Blocked(); n++ {
+		other.put(fmt.Sprint("key", n), 100)
+	}
+	h.want(w.Blocked() && w.Exhausted() && other.Exhausted(), "all is used up, and one writer takes it for its share")
 	h.ok(h.w.Sleep(h.ctx, 20*time.Second))
 	h.want(w.Blocked(), "unblocked while nothing can be uploaded")
 	heal()
