@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"statebench.dev/bench/backend"
@@ -20,7 +21,7 @@ import (
 // record and clears the window. Stage total adds up the output of a coarser group of keys, in any order. Each source
 // record leads to one output record, which carries what the record before it had left in the state.
 func Counter() Kind {
-	return Kind{New: newCounter, Resolve: resolveCounter, Options: &counterOptions{}, Inputs: func(o json.RawMessage) ([]string, error) {
+	return Kind{New: newCounter, Resolve: resolveCounter, Options: &counterOptions{}, Schemas: counterSchemas, Inputs: func(o json.RawMessage) ([]string, error) {
 		_, err := counterOptionsOf(o)
 		return nil, err
 	}}
@@ -93,6 +94,16 @@ type counter struct {
 	options counterOptions
 	shape   counterShape
 	source  *counterSource
+	schema  atomic.Int32 // of the operators that are made; 0 is 1
+}
+
+// Evolve implements Evolving.
+func (w *counter) Evolve(schema int) error {
+	if schema < 1 || schema > counterSchemas {
+		return fmt.Errorf("workload counter stores state in schema 1 to %d, not %d", counterSchemas, schema)
+	}
+	w.schema.Store(int32(schema))
+	return nil
 }
 
 // counterShape is what operators and model need to know of the job, in plain numbers.
@@ -136,7 +147,7 @@ func (w *counter) Job() *graph.Job {
 	j := &graph.Job{
 		Nodes: []graph.Node{
 			{ID: "source", Source: w.source, Cost: costRead},
-			{ID: "count", Keyed: true, States: states, Cost: costKeyed, Operator: func() graph.Operator { return &countOperator{shape: s} }},
+			{ID: "count", Keyed: true, States: states, Cost: costKeyed, Operator: func() graph.Operator { return &countOperator{shape: s, schema: int(w.schema.Load())} }},
 		},
 		Edges: []graph.Edge{{From: "source", To: "count", Exchange: graph.Hash}},
 	}

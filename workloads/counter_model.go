@@ -13,6 +13,7 @@ import (
 type counterModel struct {
 	g         *generator
 	shape     counterShape
+	schema    int // in which it gives states; 0 is 1
 	watermark int64
 	parts     []counterPart
 	totals    []counterTotal

@@ -63,6 +63,7 @@ func (windowCodec) Decode(src []byte) (window, error) {
 // countOperator is stage count of the counter.
 type countOperator struct {
 	shape   counterShape
+	schema  int
 	o       graph.OperatorContext
 	value   *backend.ValueState[held]
 	entries *backend.MapState[uint64, uint64]
@@ -81,16 +82,17 @@ type countOperator struct {
 func (c *countOperator) Open(_ context.Context, o graph.OperatorContext) (err error) {
 	c.o, c.latest = o, anyTime
 	c.add = func(v uint64) bool { c.sum += v; return true }
-	if c.value, err = backend.NewValue(o.State(), "value", heldCodec{}); err != nil {
+	s := counterStores(c.schema)
+	if c.value, err = backend.NewValue(o.State(), "value", s.held, s.ofHeld...); err != nil {
 		return err
 	}
 	if c.shape.maps {
-		if c.entries, err = backend.NewMap(o.State(), "map", backend.Uint64{}, backend.Uint64{}); err != nil {
+		if c.entries, err = backend.NewMap(o.State(), "map", s.slot, s.element, s.ofMap...); err != nil {
 			return err
 		}
 	}
 	if c.shape.lists {
-		if c.list, err = backend.NewList(o.State(), "list", backend.Uint64{}); err != nil {
+		if c.list, err = backend.NewList(o.State(), "list", s.element, s.ofElement...); err != nil {
 			return err
 		}
 	}
@@ -100,7 +102,7 @@ func (c *countOperator) Open(_ context.Context, o graph.OperatorContext) (err er
 	if c.window, err = backend.NewValue(o.State(), "window", windowCodec{}); err != nil {
 		return err
 	}
-	c.fired, err = backend.NewReducing(o.State(), "fired", backend.Int64{}, func(a, b int64) int64 { return a + b })
+	c.fired, err = backend.NewReducing(o.State(), "fired", s.fired, func(a, b int64) int64 { return a + b }, s.ofFired...)
 	return err
 }
 

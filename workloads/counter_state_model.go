@@ -53,6 +53,17 @@ func (m *counterModel) Groups(f func(operator, state string, group keygroup.ID, 
 	total.report(f)
 }
 
+// Stored implements Versioned.
+func (m *counterModel) Stored(schema int) { m.schema = schema }
+
+// number appends a number as the elements of maps and lists are stored.
+func (m *counterModel) number(dst []byte, v uint64) []byte {
+	if m.schema < 2 {
+		return binary.BigEndian.AppendUint64(dst, v)
+	}
+	return binary.AppendUvarint(dst, v)
+}
+
 // Elements implements Model.
 func (m *counterModel) Elements(operator, state string, group keygroup.ID, f func(element []byte)) {
 	pick := func(name string, g keygroup.ID, element []byte) {
@@ -70,7 +81,8 @@ func (m *counterModel) Elements(operator, state string, group keygroup.ID, f fun
 
 // count walks the state of stage count in the wanted key groups.
 func (m *counterModel) count(want func(keygroup.ID) bool, f func(state string, group keygroup.ID, element []byte)) {
-	var key, word [8]byte
+	var key [8]byte
+	var word [binary.MaxVarintLen64]byte
 	for p := range m.parts {
 		part := &m.parts[p]
 		for local := range part.keys {
@@ -81,13 +93,20 @@ func (m *counterModel) count(want func(keygroup.ID) bool, f func(state string, g
 			}
 			binary.BigEndian.PutUint64(key[:], number)
 			if k.fired > 0 {
-				binary.BigEndian.PutUint64(word[:], uint64(k.fired))
-				m.put("fired", group, key[:], nil, word[:], f)
+				fired := binary.BigEndian.AppendUint64(word[:0], uint64(k.fired))
+				if m.schema >= 2 {
+					fired = binary.AppendVarint(word[:0], k.fired)
+				}
+				m.put("fired", group, key[:], nil, fired, f)
 			}
 			if k.count > 0 {
 				m.collections(k, number, group, key[:], f)
 				m.g.payload(m.pay, m.g.draw(p, k.last))
-				m.value = append(binary.BigEndian.AppendUint64(m.value[:0], k.count), m.pay...)
+				if m.schema < 2 {
+					m.value = append(binary.BigEndian.AppendUint64(m.value[:0], k.count), m.pay...)
+				} else {
+					m.value = binary.BigEndian.AppendUint64(append(m.value[:0], m.pay...), k.count)
+				}
 				m.put("value", group, key[:], nil, m.value, f)
 			}
 		}
@@ -110,13 +129,16 @@ func (m *counterModel) put(state string, group keygroup.ID, key, ns, value []byt
 // collections walks the map of a key, or its list where no windows hold lists.
 func (m *counterModel) collections(k *counterKey, number uint64, group keygroup.ID, key []byte, f func(string, keygroup.ID, []byte)) {
 	bound := uint64(m.shape.listCap)
-	var slot, word [8]byte
+	var slot [8]byte
+	var word [binary.MaxVarintLen64]byte
 	switch {
 	case m.shape.maps:
 		for c := k.count - min(k.count, bound) + 1; c <= k.count; c++ {
-			binary.BigEndian.PutUint64(slot[:], (c-1)%bound)
-			binary.BigEndian.PutUint64(word[:], mix(number+c))
-			m.value = canon.MapValue(m.value[:0], slot[:], word[:])
+			at := binary.BigEndian.AppendUint64(slot[:0], (c-1)%bound)
+			if m.schema >= 2 {
+				at = at[4:]
+			}
+			m.value = canon.MapValue(m.value[:0], at, m.number(word[:0], mix(number+c)))
 			m.put("map", group, key, nil, m.value, f)
 		}
 	case m.shape.lists && m.shape.every == 0:
@@ -126,10 +148,9 @@ func (m *counterModel) collections(k *counterKey, number uint64, group keygroup.
 
 // list walks a list of n elements that ends with that of count.
 func (m *counterModel) list(number, count, n uint64, group keygroup.ID, key, ns []byte, f func(string, keygroup.ID, []byte)) {
-	var word [8]byte
+	var word [binary.MaxVarintLen64]byte
 	for place := range n {
-		binary.BigEndian.PutUint64(word[:], mix(number+count-n+1+place))
-		m.value = canon.ListValue(m.value[:0], uint32(place), word[:])
+		m.value = canon.ListValue(m.value[:0], uint32(place), m.number(word[:0], mix(number+count-n+1+place)))
 		m.put("list", group, key, ns, m.value, f)
 	}
 }

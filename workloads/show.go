@@ -36,6 +36,10 @@ func shown() []shownState {
 		{"count", backend.Spec("list", backend.List), showUnsigned},
 		{"count", backend.Spec("window", backend.Value), showWindow},
 		{"count", backend.Spec("fired", backend.Reducing), showInt},
+		{"count", versioned("value", backend.Value, "held"), showHeldBehind},
+		{"count", versioned("map", backend.Map, "element"), showVarint},
+		{"count", versioned("list", backend.List, "element"), showVarint},
+		{"count", versioned("fired", backend.Reducing, "count"), showSignedVarint},
 		{"total", backend.Spec("total", backend.Aggregating), showTotal},
 		{"stats", backend.Spec("stats", backend.Aggregating), showStats},
 		{"stats", backend.Spec("labels", backend.Map), showInt},
@@ -49,6 +53,28 @@ func shown() []shownState {
 		{"window", backend.Spec("late", backend.Reducing), showInt},
 		{"window", backend.Spec("session", backend.Value), showInt},
 	}
+}
+
+// versioned is a state that the counter stores in its second schema.
+func versioned(name string, t backend.Type, serializer string) backend.StateSpec {
+	spec := backend.Spec(name, t)
+	spec.Schema = backend.Schema{Serializer: serializer, Version: 2}
+	return spec
+}
+
+func showVarint(b []byte) (string, error) {
+	v, err := varint{}.Decode(b)
+	return strconv.FormatUint(v, 10), err
+}
+
+func showSignedVarint(b []byte) (string, error) {
+	v, err := signedVarint{}.Decode(b)
+	return strconv.FormatInt(v, 10), err
+}
+
+func showHeldBehind(b []byte) (string, error) {
+	v, err := heldBehind{}.Decode(b)
+	return fmt.Sprintf("count=%d payload=%s", v.count, showPayload(v.payload)), err
 }
 
 func showUnsigned(b []byte) (string, error) {

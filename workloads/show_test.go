@@ -17,6 +17,9 @@ func TestShowDecodesAsTheCodecs(t *testing.T) {
 		{"count", backend.Spec("value", backend.Value), heldCodec{}.Append(nil, held{3, []byte("abc")}), "count=3 payload=3B 616263"},
 		{"count", backend.Spec("window", backend.Value), windowCodec{}.Append(nil, window{1, 2, 3, 4}), "records=1 list=2 partition=3 index=4"},
 		{"count", backend.Spec("fired", backend.Reducing), backend.Int64{}.Append(nil, -5), "-5"},
+		{"count", versioned("value", backend.Value, "held"), heldBehind{}.Append(nil, held{3, []byte("abc")}), "count=3 payload=3B 616263"},
+		{"count", versioned("map", backend.Map, "element"), varint{}.Append(nil, 300), "300"},
+		{"count", versioned("fired", backend.Reducing, "count"), signedVarint{}.Append(nil, -5), "-5"},
 		{"total", backend.Spec("total", backend.Aggregating), totalCodec{}.Append(nil, total{1, 2, 3}), "records=1 windows=2 sum=3"},
 		{"total", backend.Spec("total", backend.Reducing), traceSumCodec(2).Append(nil, traceSum{1, 2, numbers{7, 8}}), "records=1 windows=2 sums=[7 8]"},
 		{"stats", backend.Spec("stats", backend.Aggregating), statsCodec(1).Append(nil, stats{1, numbers{2}, numbers{3}, numbers{4}, numbers{5}}),
@@ -33,7 +36,7 @@ func TestShowDecodesAsTheCodecs(t *testing.T) {
 			t.Errorf("%s/%s: %q, %t; want %q", c.operator, c.spec.Name, got, ok, c.want)
 		}
 	}
-	for _, short := range [][]byte{nil, {1}, make([]byte, 7)} {
+	for _, short := range [][]byte{nil, {0x81}, make([]byte, 7)} {
 		for _, s := range shown() {
 			if text, ok := Show(s.operator, s.spec, short); ok {
 				t.Errorf("%s/%s shows %x as %q", s.operator, s.spec.Name, short, text)

@@ -29,6 +29,20 @@ type Workload interface {
 // Warner is an optional ability of a Workload: it tells what the user should know about the input, one line each.
 type Warner interface{ Warnings() []string }
 
+// Evolving is an optional ability of a Workload: it has later programs too, which store their state in other schemas and convert
+// what earlier ones stored.
+type Evolving interface {
+	// Evolve makes all operators that are made from now on those of the program that stores its state in the given schema, from
+	// 1, the first, to Kind.Schemas. It may be called by any process.
+	Evolve(schema int) error
+}
+
+// Versioned is an optional ability of a Model of such a workload.
+type Versioned interface {
+	// Stored makes the elements that the model gives from now on those of the program with that schema.
+	Stored(schema int)
+}
+
 // Env is what a run gives its workload.
 type Env struct {
 	// Seed is the run's; all random choices follow from it.
@@ -57,6 +71,8 @@ type Kind struct {
 	Options any
 	Resolve func(options json.RawMessage) (json.RawMessage, error)
 	Inputs  func(options json.RawMessage) ([]string, error)
+	// Schemas is in how many schemas the workload can store its state (Evolving); 0 is 1.
+	Schemas int
 }
 
 // Costs declared for the simulated world, by what a record of a node does.

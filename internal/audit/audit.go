@@ -32,6 +32,8 @@ type Env struct {
 	Backend func(attempt uint64) backend.Factory // the one that an attempt worked with
 	Job     *graph.Job
 	Model   func() workloads.Model // at the beginning of the source
+	// Schema is that in which an attempt stored the workload's state.
+	Schema func(attempt uint64) int
 	// Listing, CoordLog and States take one value a line of the files of those names.
 	Listing, CoordLog, States func(v any) error
 }
@@ -209,6 +211,9 @@ func restore(ctx context.Context, e Env, model workloads.Model, m *checkpoint.Me
 			err = errors.Join(err, e)
 		}
 	}()
+	if v, ok := model.(workloads.Versioned); ok {
+		v.Stored(e.Schema(m.Attempt))
+	}
 	want := reference{model, expected(model)}
 	b, err := e.Backend(m.Attempt).ForWorker(inner, backend.WorkerEnv{
 		World: e.World, Bucket: e.Bucket, Worker: "audit", Attempt: m.Attempt,

@@ -159,7 +159,7 @@ func metricInfo(m metrics.Metric) scenario.MetricInfo {
 }
 
 func workloadInfo(e registry.Entry[workloads.Kind]) scenario.WorkloadInfo {
-	info := scenario.WorkloadInfo{Options: scenario.OptionsOf(e.New.Options), Resolve: e.New.Resolve, Inputs: e.New.Inputs}
+	info := scenario.WorkloadInfo{Options: scenario.OptionsOf(e.New.Options), Resolve: e.New.Resolve, Inputs: e.New.Inputs, Schemas: e.New.Schemas}
 	switch e.Name {
 	case "counter", "enrich", "window":
 		info.Sim = map[string]string{"keys": "keys.count", "sizes": "values.size"}

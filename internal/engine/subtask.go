@@ -124,18 +124,18 @@ func (s *subtask) open(ctx context.Context) error {
 			return s.failed(err)
 		}
 	}
+	done := history.Event{Kind: history.RestoreDone, Checkpoint: restored}
+	if s.loop.a.d.Digests && s.keyed != nil && restored != 0 { // before an operator of a later schema converts what was restored
+		var err error
+		if done.Digests, err = s.digests(); err != nil {
+			return s.failed(err)
+		}
+	}
 	if err := s.role.open(ctx); err != nil {
 		return s.failed(err)
 	}
 	if restored == 0 {
 		return nil
-	}
-	done := history.Event{Kind: history.RestoreDone, Checkpoint: restored}
-	if s.loop.a.d.Digests && s.keyed != nil {
-		var err error
-		if done.Digests, err = s.digests(); err != nil {
-			return s.failed(err)
-		}
 	}
 	if src, ok := s.role.(*source); ok {
 		done.Positions = src.positions()

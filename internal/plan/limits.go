@@ -2,7 +2,8 @@ package plan
 
 // What a plan and a scenario may ask for at most: all of it is made when the run begins, and a number beyond is a mistake.
 const (
-	MaxWorkers     = 1_000     // workers, slots and cores of each
+	MaxWorkers     = 1_000 // workers, slots and cores of each
+	MaxSchema      = 1 << 15
 	MaxParallelism = 1 << 15   // key groups are numbered in 16 bits, as in Flink
 	MaxBuffer      = 1 << 16   // records of a buffer
 	MaxCredits     = 1 << 10   // buffers of a channel

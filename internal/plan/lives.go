@@ -19,12 +19,26 @@ func (p *Plan) Lives() []Backend {
 	return all
 }
 
+// Schemas are those that the workload stores its state in, by life of the job.
+func (p *Plan) Schemas() []int {
+	all := []int{1}
+	for _, ph := range p.Phases {
+		for _, s := range ph.Steps {
+			if s.Start != nil {
+				all = append(all, max(all[len(all)-1], s.Start.Schema))
+			}
+		}
+	}
+	return all
+}
+
 // lived is what the steps so far have made of the job.
 type lived struct {
 	stopped   bool
 	savepoint bool   // one was taken
 	form      string // of the savepoint that it was stopped with; empty: it was cancelled
 	backend   string // its name
+	schema    int    // of the workload's state
 }
 
 // start checks that the stopped job can be started so: output that was committed behind a savepoint would be committed
@@ -37,6 +51,9 @@ func (l *lived) start(e *problems, phase string, step int, s *Start) {
 		"phase %s: step %d starts from a savepoint that the job was not stopped with, so what was committed after it would be committed again: stop with {savepoint: ...}, or start from %s",
 		phase, step, FromCheckpoint)
 	e.add(s.From == FromCheckpoint && l.form != "", "phase %s: step %d starts from a checkpoint, but a stop with a savepoint retains none: start from %s", phase, step, FromSavepoint)
+	e.add(s.Schema < 0 || s.Schema > MaxSchema, "phase %s: step %d: schema must be 1 to %d, is %d", phase, step, MaxSchema, s.Schema)
+	e.add(s.Schema > 0 && s.Schema < l.schema, "phase %s: step %d: schema %d is older than %d, which the state is stored in", phase, step, s.Schema, l.schema)
+	l.schema = max(l.schema, s.Schema)
 	if s.Backend == nil {
 		return
 	}

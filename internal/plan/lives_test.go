@@ -15,6 +15,7 @@ func TestLives(t *testing.T) {
 		}
 		return Step{Start: s}
 	}
+	as := func(schema int) Step { return Step{Start: &Start{From: FromCheckpoint, Schema: schema}} }
 	for _, c := range []struct {
 		steps []Step
 		want  string // in the error; empty: none
@@ -30,6 +31,9 @@ func TestLives(t *testing.T) {
 		{[]Step{{Savepoint: Canonical}, stop(""), start(FromSavepoint, "")}, "was not stopped with", ""},
 		{[]Step{stop(Canonical), start(FromCheckpoint, "")}, "retains none", ""},
 		{[]Step{stop(""), start(FromSavepoint, "")}, "none was taken", ""},
+		{[]Step{stop(""), as(2), stop(""), start(FromCheckpoint, ""), stop(""), as(2)}, "", "heap heap heap heap"},
+		{[]Step{stop(""), as(2), stop(""), as(1)}, "schema 1 is older than 2", ""},
+		{[]Step{stop(""), as(-1)}, "schema must be 1 to 32768, is -1", ""},
 		{[]Step{stop("")}, "leaves the job stopped", ""},
 		{[]Step{start(FromSavepoint, "")}, "starts a job that runs", ""},
 	} {
@@ -45,6 +49,9 @@ func TestLives(t *testing.T) {
 		}
 		if got := strings.Join(names, " "); c.lives != "" && got != c.lives {
 			t.Errorf("lives %s, want %s", got, c.lives)
+		}
+		if n := len(p.Schemas()); n != len(names) || p.Schemas()[0] != 1 {
+			t.Errorf("%d schemas of %d lives: %v", n, len(names), p.Schemas())
 		}
 	}
 }

@@ -269,6 +269,7 @@ type Start struct {
 	Parallelism int      `json:"parallelism,omitempty"` // 0: as before
 	Arm         string   `json:"arm,omitempty"`         // whose backend it takes; empty: as before
 	Backend     *Backend `json:"backend,omitempty"`     // that backend; nil: as before
+	Schema      int      `json:"schema,omitempty"`      // in which the workload stores its state from then on; 0: as before, at first 1
 }
 
 // The forms of a savepoint: canonical is read by every backend, native is the backend's own and is written and read faster.

@@ -268,7 +268,7 @@ func (r *run) openEngine() error {
 	if err != nil {
 		return err
 	}
-	r.lives = []life{{factory: factory}}
+	r.lives = []life{{factory: factory, schema: 1}}
 	job := r.workload.Job()
 	r.collect = sinks.NewCollect(sinks.Options{World: r.world, Partitions: partitions(job), MaxParallelism: r.plan.Job.MaxParallelism,
 		RecordIDs: r.plan.Verify.RecordIDs, Record: r.record})

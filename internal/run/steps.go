@@ -11,25 +11,32 @@ import (
 	"statebench.dev/bench/internal/history"
 	"statebench.dev/bench/internal/plan"
 	"statebench.dev/bench/internal/world"
+	"statebench.dev/bench/workloads"
 )
 
 // again is how long the run waits before it repeats a step that a fault prevented.
 const again = 200 * time.Millisecond
 
-// life is a stretch of the run in which the job had one backend.
+// life is a stretch of the run in which the job had one backend, and its workload stored its state in one schema.
 type life struct {
 	after   uint64 // its attempts have higher numbers
 	factory backend.Factory
+	schema  int
 }
 
 // backendOf is the backend that an attempt worked with.
-func (r *run) backendOf(attempt uint64) backend.Factory {
+func (r *run) backendOf(attempt uint64) backend.Factory { return r.lifeOf(attempt).factory }
+
+// schemaOf is the schema in which it stored state.
+func (r *run) schemaOf(attempt uint64) int { return r.lifeOf(attempt).schema }
+
+func (r *run) lifeOf(attempt uint64) life {
 	for i := len(r.lives) - 1; i > 0; i-- {
 		if attempt > r.lives[i].after {
-			return r.lives[i].factory
+			return r.lives[i]
 		}
 	}
-	return r.lives[0].factory
+	return r.lives[0]
 }
 
 // steps carries out the steps of a phase, one after the other.
@@ -97,9 +104,11 @@ func (r *run) stopJob(ctx context.Context, form string) error {
 	return r.insist(ctx, func() error { _, err := r.engine.StopJob(ctx, form); return err })
 }
 
-// startJob starts the job again, and notes from which attempt on it has another backend.
+// startJob starts the job again, and notes from which attempt on it has another backend or schema.
 func (r *run) startJob(ctx context.Context, s *plan.Start) error {
 	o := engine.StartOptions{From: s.From, Mode: s.Mode, Parallelism: s.Parallelism}
+	next := r.lives[len(r.lives)-1]
+	next.after = r.engine.Status().Attempt
 	if s.Backend != nil {
 		p := *r.plan
 		p.Backend = *s.Backend
@@ -108,8 +117,19 @@ func (r *run) startJob(ctx context.Context, s *plan.Start) error {
 			return err
 		}
 		o.Backend = factory
-		r.lives = append(r.lives, life{after: r.engine.Status().Attempt, factory: factory})
+		next.factory = factory
 	}
+	if s.Schema > 0 {
+		w, ok := r.workload.(workloads.Evolving)
+		if !ok {
+			return fmt.Errorf("workload %s stores its state in one schema only", r.plan.Workload.Name)
+		}
+		if err := w.Evolve(s.Schema); err != nil {
+			return err
+		}
+		next.schema = s.Schema
+	}
+	r.lives = append(r.lives, next)
 	_, err := r.engine.StartJob(ctx, o)
 	return err
 }

@@ -55,7 +55,7 @@ func (r *run) verify(ctx context.Context) (err error) {
 		files = append(files, l)
 		return l.Append
 	}
-	e := audit.Env{World: r.world, Bucket: r.store.run, Backend: r.backendOf, Job: r.workload.Job(), Model: r.workload.Model,
+	e := audit.Env{World: r.world, Bucket: r.store.run, Backend: r.backendOf, Job: r.workload.Job(), Model: r.workload.Model, Schema: r.schemaOf,
 		Listing: open(results.ListingFile), CoordLog: open(results.CoordLogFile), States: open(results.StatesFile)}
 	if err == nil {
 		// What is asked after the run is no part of it: the profile's latency would only make the user wait.

@@ -16,7 +16,7 @@ import (
 // realTables hold the workloads and faults that the shipped scenarios use.
 func realTables() Tables {
 	workload := func(k workloads.Kind, scheduled bool, sim map[string]string) WorkloadInfo {
-		return WorkloadInfo{Options: OptionsOf(k.Options), Resolve: k.Resolve, Inputs: k.Inputs, Scheduled: scheduled, Sim: sim}
+		return WorkloadInfo{Options: OptionsOf(k.Options), Resolve: k.Resolve, Inputs: k.Inputs, Schemas: k.Schemas, Scheduled: scheduled, Sim: sim}
 	}
 	crash := FaultInfo{Crash: true, Options: []Option{{Name: "disk", Kind: "text"}}, Check: func(where string, with json.RawMessage) error {
 		_, err := faults.NewWorkerCrash(faults.Spec{ID: "check", Where: where, With: with})

@@ -256,6 +256,7 @@ func stepKeys(path string) []key {
 			about: "who owns that from then on; absent: no-claim for a savepoint, claim for a checkpoint"},
 		{name: "parallelism", kind: "int", lo: 1, hi: maxMax, about: "absent: as before"},
 		{name: "arm", kind: "text", about: "the arm whose backend it takes; absent: as before"},
+		{name: "schema", kind: "int", lo: 1, hi: plan.MaxSchema, about: "in which the workload stores its state from then on, and what it restores is converted to; absent: as before, at first 1"},
 	}
 }
 

@@ -17,11 +17,12 @@ type life struct {
 	stopped, savepoint bool
 	form               string   // of the savepoint that it was stopped with; empty: it was cancelled, or runs
 	backends           []string // by arm: the name of what it runs on
+	schema             int      // in which its state is stored
 }
 
 // lifeBefore is the job at the end of the phases read so far. Each of them leaves the job running.
 func lifeBefore(s *Scenario) life {
-	var now life
+	now := life{schema: 1}
 	for _, a := range s.Arms {
 		now.backends = append(now.backends, a.Backend.Name)
 	}
@@ -34,8 +35,11 @@ func lifeBefore(s *Scenario) life {
 	return now
 }
 
-// switched notes the backend of an arm that a start names: all arms go on with it.
+// switched notes the backend of an arm that a start names, with which all arms go on, and the schema.
 func (n *life) switched(s *plan.Start) {
+	if s != nil {
+		n.schema = max(n.schema, s.Schema)
+	}
 	if s != nil && s.Backend != nil {
 		for i := range n.backends {
 			n.backends[i] = s.Backend.Name
@@ -134,6 +138,9 @@ func (l *loader) start(f field, s *Scenario, now *life) *plan.Start {
 		l.fail(l.places[f.path+".parallelism"], "parallelism must be at most %d, the slots of %d workers with %d each, is %d",
 			s.Workers.Count*s.Workers.Slots, s.Workers.Count, s.Workers.Slots, start.Parallelism)
 	}
+	if read(o, "schema", &start.Schema, whole(1, plan.MaxSchema)) {
+		l.startSchema(l.places[f.path+".schema"], start.Schema, s, now)
+	}
 	if read(o, "arm", &start.Arm, known("arm", s.armNames())) {
 		i := slices.IndexFunc(s.Arms, func(a Arm) bool { return a.Name == start.Arm })
 		b := s.Arms[i].Backend
@@ -147,6 +154,17 @@ func (l *loader) start(f field, s *Scenario, now *life) *plan.Start {
 		}
 	}
 	return start
+}
+
+// startSchema checks that the workload has the schema, and that it is no older than the one before.
+func (l *loader) startSchema(at Place, schema int, s *Scenario, now *life) {
+	switch most := max(1, s.Workload.info.Schemas); {
+	case s.Workload.Name != "" && schema > most:
+		l.fail(at, "schema must be at most %d, the newest in which workload %s stores its state, is %d", most, s.Workload.Name, schema)
+	case schema < now.schema:
+		l.fail(at, "schema %d is older than %d, in which the state is stored by then; only later ones can be gone on with", schema, now.schema)
+	}
+	now.schema = max(now.schema, schema)
 }
 
 // startFrom checks that the stopped job has what it is to be started from.
@@ -225,6 +243,9 @@ func startText(s *plan.Start) []string {
 	if s.Arm != "" {
 		out = append(out, "arm: "+quoted(s.Arm))
 	}
+	if s.Schema > 0 {
+		out = append(out, "schema: "+strconv.Itoa(s.Schema))
+	}
 	return out
 }
 
@@ -247,6 +268,9 @@ func stepWords(s plan.Step) string {
 	}
 	if s.Start.Arm != "" {
 		text += " on the backend of arm " + s.Start.Arm
+	}
+	if s.Start.Schema > 0 {
+		text += " with state of schema " + strconv.Itoa(s.Start.Schema)
 	}
 	return text
 }

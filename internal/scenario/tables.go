@@ -40,6 +40,8 @@ type WorkloadInfo struct {
 	Sim map[string]string
 	// Scheduled workloads carry their own schedule, as a trace does: a rate is refused.
 	Scheduled bool
+	// Schemas is in how many schemas the workload can store its state; 0 is 1.
+	Schemas int
 }
 
 // FaultInfo is what a scenario has to know of a kind of fault.

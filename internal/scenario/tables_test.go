@@ -109,7 +109,7 @@ func testTables() Tables {
 		}}
 	return Tables{
 		Workloads: registry.NewTable("workload",
-			registry.Entry[WorkloadInfo]{Name: "counter", New: WorkloadInfo{Options: OptionsOf(counterOptions{}), Resolve: resolveCounter,
+			registry.Entry[WorkloadInfo]{Name: "counter", New: WorkloadInfo{Schemas: 2, Options: OptionsOf(counterOptions{}), Resolve: resolveCounter,
 				Sim: map[string]string{"keys": "keys.count", "sizes": "values.size"}}},
 			registry.Entry[WorkloadInfo]{Name: "trace", New: traceInfo()}),
 		Faults: registry.NewTable("fault",

@@ -22,6 +22,9 @@ type truth struct {
 	limit     int64                  // no run of the plan reads more records
 	emitted   []int64                // by partition: how far the sources came
 	positions map[uint64][]int64     // of completed checkpoints
+	schemas   []int                  // in which the workload stored its state, by life of the job
+	life      int                    // as far as it was observed
+	schema    map[uint64]int         // of completed checkpoints
 	absurd    map[uint64]error       // checkpoints at positions that no source had reached
 	wanted    map[uint64]bool
 	states    map[uint64]map[stateID]canon.Digest
@@ -41,7 +44,7 @@ type outputID struct {
 }
 
 func newTruth(fresh func() workloads.Model, p *plan.Plan) *truth {
-	return &truth{model: fresh(), fresh: fresh, savepoint: map[uint64]bool{}, limit: mostRecords(p), positions: map[uint64][]int64{}, absurd: map[uint64]error{}, wanted: map[uint64]bool{}}
+	return &truth{model: fresh(), fresh: fresh, savepoint: map[uint64]bool{}, limit: mostRecords(p), schemas: p.Schemas(), schema: map[uint64]int{}, positions: map[uint64][]int64{}, absurd: map[uint64]error{}, wanted: map[uint64]bool{}}
 }
 
 // unpaced is more records a second than any source without a schedule gives.
@@ -74,6 +77,8 @@ func (t *truth) observe(e *history.Event) {
 	case history.SavepointCompleted:
 		t.savepoint[e.Checkpoint] = true
 		t.place(e.Checkpoint, append([]int64(nil), e.Positions...))
+	case history.JobStarted:
+		t.life = min(t.life+1, len(t.schemas)-1)
 	case history.RestoreDone:
 		if len(e.Digests) > 0 && e.Checkpoint > 0 {
 			t.want(e.Checkpoint)
@@ -83,7 +88,7 @@ func (t *truth) observe(e *history.Event) {
 
 // place notes where a checkpoint stands.
 func (t *truth) place(id uint64, positions []int64) {
-	t.positions[id] = positions
+	t.positions[id], t.schema[id] = positions, t.schemas[t.life]
 	for i, p := range positions {
 		if p > t.reached(i) {
 			t.absurd[id] = fmt.Errorf("it stands at record %d of source partition %d, of which %d were emitted by then", p, i, t.reached(i))
@@ -147,6 +152,9 @@ func (t *truth) compute(c *Case) {
 		if err != nil {
 			t.err = fmt.Errorf("the model cannot follow to checkpoint %d: %w", id, err)
 			return
+		}
+		if v, ok := model.(workloads.Versioned); ok {
+			v.Stored(t.schema[id])
 		}
 		digests := map[stateID]canon.Digest{}
 		model.Groups(func(operator, state string, group keygroup.ID, d canon.Digest) {
