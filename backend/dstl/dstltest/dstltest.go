@@ -60,6 +60,7 @@ func runOn(t *testing.T, newLog New, open dstl.StorageOpener) {
 		{"RunningOutlivesSubsumption", runningOutlivesSubsumption},
 		{"CloseLeavesNoOrphan", closeLeavesNoOrphan},
 		{"CloseDuringUpload", closeDuringUpload},
+		{"CloseTruncates", closeTruncates},
 		{"InFlightLimit", inFlightLimit},
 		{"BlocksAndUnblocks", blocksAndUnblocks},
 		{"HedgeWins", hedgeWins},

@@ -292,6 +292,39 @@ func closeLeavesNoOrphan(h *harness) {
 	w.restores(p.Refs, 0, p.Refs[len(p.Refs)-1].To)
 }
 
+// closeTruncates: Close keeps what the last checkpoint that was persisted names, whose end is not known, and drops all from its end on:
+// uploaded early, under way, or unsent.
+func closeTruncates(h *harness) {
+	h.open(dstl.Options{Preemptive: 500})
+	w := h.writer("count-0")
+	w.random(50)
+	p := w.checkpoint(0, 1)
+	to := p.Refs[len(p.Refs)-1].To
+	for i := range 20 {
+		w.put(fmt.Sprint("early", i), 100)
+	}
+	h.settle()
+	early := len(h.keys())
+	slow := h.inj.Add(store.Rule{Ops: []string{"put"}, Delay: time.Second})
+	for i := range 20 {
+		w.put(fmt.Sprint("under way", i), 100)
+	}
+	h.settle()
+	w.random(1)
+	h.want(early > len(p.Refs) && w.InFlight() > 0 && w.Unsent() > w.InFlight(), "%d objects, %d of %d bytes under way", early, w.InFlight(), w.Unsent())
+	h.ok(w.Close())
+	h.want(w.Lowest() > to, "the log still begins at %d", w.Lowest())
+	h.ok(h.log.Close(h.worker.Ctx))
+	slow()
+	var want []string
+	for _, r := range p.Refs {
+		want = append(want, r.Key)
+	}
+	slices.Sort(want)
+	h.want(slices.Equal(h.keys(), slices.Compact(want)), "objects %v, want %v", h.keys(), want)
+	w.restores(p.Refs, 0, to)
+}
+
 // closeDuringUpload: an upload that ends after its writer was closed leaves nothing, and keeps what others have in it.
 func closeDuringUpload(h *harness) {
 	h.inj.Add(store.Rule{Ops: []string{"put"}, Delay: time.Second})
