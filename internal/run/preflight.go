@@ -47,6 +47,7 @@ type Estimate struct {
 	Stored int64 // objects in the store at their most
 	Memory int64 // of this machine: the program and a store that keeps objects in memory
 	Local  int64 // local files of the backend
+	Log    int64 // the log, where it lies beside the store: in files of the results, or in memory
 }
 
 // Preflight refuses plans that cannot fit into the machine. The error is a *SetupError that names the estimate, what there
@@ -66,6 +67,9 @@ func Preflight(plans []plan.Plan, m Machine) error {
 		}
 		results += runResults
 		needs := []need{{"its results", m.Results, results}}
+		if logOnDisk(p) { // for as long as the run goes on: the next one finds that room again
+			needs = append(needs, need{"the files of its log", m.Results, e.Log})
+		}
 		if path, ok := strings.CutPrefix(p.Store.Kind, provision.KindDir+":"); ok {
 			needs = append(needs, need{"its objects", path, e.Stored})
 		}
@@ -125,6 +129,9 @@ func memoryStore(p *plan.Plan) bool {
 	return p.Simulated() || p.Store.Kind == provision.KindMem || p.Store.Kind == provision.KindEmbedded
 }
 
+// logOnDisk tells whether the log lies in files of this machine.
+func logOnDisk(p *plan.Plan) bool { return p.LogStorage() == plan.LogFile && !p.Simulated() }
+
 // EstimateOf says what a plan takes. docs/limits.md has the formula. A workload that it does not know has no state.
 func EstimateOf(p *plan.Plan) (e Estimate) {
 	w := shapeOf(p)
@@ -138,7 +145,11 @@ func EstimateOf(p *plan.Plan) (e Estimate) {
 	} else if p.Backend.Name != heapBackend {
 		copies = 2 // checkpoints share what did not change
 	}
-	e.Stored = int64(packed*copies + min(log, float64(w.records*w.change)))
+	if logged := min(log, float64(w.records*w.change)); p.LogStorage() == plan.LogDFS {
+		e.Stored = int64(packed*copies + logged)
+	} else {
+		e.Stored, e.Log = int64(packed*copies), int64(logged)
+	}
 	engine := 2 * w.state // live and what the collector has not found yet
 	if p.Backend.Name != heapBackend {
 		if !p.Simulated() {
@@ -157,6 +168,9 @@ func EstimateOf(p *plan.Plan) (e Estimate) {
 	e.Memory = program + max(engine, 2*w.state) // the judges hold a model of the state when the engine has gone
 	if memoryStore(p) {
 		e.Memory += e.Stored
+	}
+	if !logOnDisk(p) {
+		e.Memory += e.Log
 	}
 	return e
 }

@@ -25,6 +25,12 @@ func machine(memory, free int64) run.Machine {
 		Disk: func(path string) (run.Disk, bool) { return run.Disk{Device: 1, Free: free}, path != "/unknown" }}
 }
 
+// onFiles gives the job a log in files, of which the older part is cut a minute after it was written.
+func onFiles(p *plan.Plan) {
+	p.Store.Kind = "minio"
+	p.Backend.Changelog = plan.Changelog{Enabled: true, Storage: plan.LogFile, Materialize: plan.Duration(time.Minute)}
+}
+
 func TestPreflightRefusesWhatCannotFit(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -39,6 +45,8 @@ func TestPreflightRefusesWhatCannotFit(t *testing.T) {
 		{"disk of objects", func(p *plan.Plan) { p.Store.Kind = "dir:/objects" }, machine(16<<30, 1<<30), []string{"cannot fit on the disk", "its objects", "1024MiB is free at /objects"}},
 		{"disk of results", func(*plan.Plan) {}, machine(16<<30, 1<<20), []string{"its results", "--out"}},
 		{"local files", func(p *plan.Plan) { p.Backend.Name, p.Store.Kind = "lsm", "minio" }, machine(16<<30, 512<<20), []string{"local files of its backend", "TMPDIR"}},
+		{"files of the log", onFiles, machine(16<<30, 512<<20), []string{"the files of its log", "state 991MiB", "512MiB is free at /results", "--out"}},
+		{"files of the log that fit", onFiles, machine(16<<30, 100<<30), nil},
 		{"few records fill few keys", func(p *plan.Plan) { p.Phases[0].Records = 1000 }, machine(1<<30, 1<<30), nil},
 		{"a phase in time", func(p *plan.Plan) { p.Phases[0] = plan.Phase{Name: "fill", For: plan.Duration(time.Second)} }, machine(1<<30, 1<<30), nil},
 	} {
@@ -77,6 +85,23 @@ func TestEstimates(t *testing.T) {
 	}
 	if want := h.State*2 + 50_000*10*984; c.Stored != want {
 		t.Errorf("with a changelog %d bytes are stored, want %d", c.Stored, want)
+	}
+	for _, storage := range []string{plan.LogFile, plan.LogMemory} {
+		for _, where := range []string{"real", "sim"} {
+			beside := logged
+			beside.Backend.Changelog.Storage, beside.World, beside.Store.Kind = storage, where, "minio"
+			b, log := run.EstimateOf(&beside), int64(50_000*10*984)
+			memory := run.EstimateOf(&logged).Memory - c.Stored
+			if where == "sim" {
+				memory += b.Stored
+			}
+			if storage == plan.LogMemory || where == "sim" {
+				memory += log
+			}
+			if b.Log != log || b.Stored != c.Stored-log || b.Memory != memory {
+				t.Errorf("log in storage %s, %s: %+v, want a log of %d beside the store and %d of memory", storage, where, b, log, memory)
+			}
+		}
 	}
 	window := heap
 	window.Workload.Options = json.RawMessage(`{"keys":{"count":20000},"values":{"size":"200B","compressible":"25%"},"size":"10s","slide":"2s","panes":"shared","keep":"all","lateness":"0s"}`)
