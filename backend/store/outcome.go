@@ -57,3 +57,16 @@ func (o *outcome) settle(key string, err error) {
 		o.report(key, a)
 	}
 }
+
+// renamed is the context for a bulk delete of keys that are called full in the bucket below.
+func renamed(ctx context.Context, keys, full []string) context.Context {
+	o := outcomeOf(ctx)
+	if o == nil || o.byKey == nil {
+		return ctx
+	}
+	below := &outcome{byKey: make(map[string]*effect, len(keys))}
+	for i, key := range keys {
+		below.byKey[full[i]] = o.byKey[key]
+	}
+	return context.WithValue(ctx, outcomeKey{}, below)
+}

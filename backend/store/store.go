@@ -1,8 +1,8 @@
 // Package store is the object store as the harness and the backends see it: a small set of operations with S3's semantics,
 // an in-memory bucket, and decorators that add retries, tracing, faults, latency and a key prefix.
 //
-// A bucket is built from the inside out: a store (mem, dirstore, s3store), then WithPrefix, WithLatencyModel, WithFaults,
-// WithTrace, WithRetry and, for each worker, WithFence outermost.
+// A bucket is built from the inside out: a store (mem, dirstore, s3store), then WithPrefix, WithLatencyModel, WithSpread,
+// WithFaults, WithTrace, WithRetry and, for each worker, WithFence outermost.
 package store
 
 import (

@@ -98,7 +98,8 @@ func (s *stored) with(ctx context.Context, f func(ctx context.Context, w world.W
 func (s *stored) runs(ctx context.Context, b store.Bucket) ([]storedRun, error) {
 	if s.prefix != "" {
 		prefix := strings.TrimSuffix(s.prefix, "/") + "/"
-		return []storedRun{{prefix, store.WithPrefix(b, prefix)}}, nil
+		run, err := storedUnder(ctx, b, prefix)
+		return []storedRun{run}, err
 	}
 	prefixes, err := scrub.Prefixes(ctx, b)
 	if err != nil {
@@ -109,9 +110,27 @@ func (s *stored) runs(ctx context.Context, b store.Bucket) ([]storedRun, error) 
 	}
 	var runs []storedRun
 	for _, p := range prefixes {
-		runs = append(runs, storedRun{p, store.WithPrefix(b, p)})
+		run, err := storedUnder(ctx, b, p)
+		if err != nil {
+			return nil, err
+		}
+		runs = append(runs, run)
 	}
 	return runs, nil
+}
+
+// storedUnder is the run under a prefix. Its marker says whether it spread its keys.
+func storedUnder(ctx context.Context, b store.Bucket, prefix string) (storedRun, error) {
+	inside := store.WithPrefix(b, prefix)
+	marker, err := inside.Get(ctx, scrub.Marker)
+	if err != nil && !errors.Is(err, store.ErrNotExist) {
+		return storedRun{}, err
+	}
+	n, err := store.SpreadOf(marker)
+	if err != nil {
+		return storedRun{}, fmt.Errorf("%s%s: %w", prefix, scrub.Marker, err)
+	}
+	return storedRun{prefix, store.WithSpread(inside, n)}, nil
 }
 
 // withLog puts the files of a changelog beside the one run that they belong to.

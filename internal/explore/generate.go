@@ -69,6 +69,7 @@ func draw(n int, l length) *generator {
 	g.disturbMore()
 	g.atLeast()
 	g.copies()
+	g.upkeep()
 	g.uploads()
 	return g
 }

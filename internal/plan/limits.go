@@ -10,6 +10,7 @@ const (
 	MaxRetain      = 1_000     // retained checkpoints
 	MaxDeletes     = 1_000_000 // objects deleted in a second
 	MaxRetries     = 10_000    // retries of a worker's log uploads in a second
+	MaxSpread      = 256       // prefixes that keys are spread over
 	MaxConcurrent  = 16        // checkpoints under way at a time
 	MaxFailures    = 1_000_000
 	MaxMultiplier  = 1_000     // of exponential-delay

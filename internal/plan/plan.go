@@ -60,6 +60,8 @@ type Store struct {
 	Model   Profile `json:"model,omitzero"`
 	Image   string  `json:"image,omitempty"` // of a container store: the image's digest reference; empty: the one built here
 	Limits  Limits  `json:"limits,omitzero"` // of a container store; zero: its defaults
+	// Spread is over how many prefixes the keys of data objects are spread; 0: each kind has one.
+	Spread int `json:"spread,omitempty"`
 	// Prices are what its requests and bytes are billed at; nil: StandardPrices. They change no run.
 	Prices *Prices `json:"prices,omitempty"`
 }

@@ -62,6 +62,7 @@ func (p *Plan) Validate() error {
 	e.add(p.World != "real" && p.World != "sim", "world must be real or sim, is %q", p.World)
 	e.add(p.Store.Kind == "", "store has no kind")
 	e.add(p.World == "sim" && p.Store.Kind != "mem", "the simulated world takes store mem, not %q", p.Store.Kind)
+	e.add(p.Store.Spread != 0 && (p.Store.Spread < 2 || p.Store.Spread > MaxSpread), "store.spread must be 2 to %d, is %d", MaxSpread, p.Store.Spread)
 	e.add(p.Store.Profile == "", "store has no profile")
 	e.add(p.Store.Profile == Local && !p.Store.Model.Zero(), "store profile local adds nothing, but there is a model")
 	e.add(p.Store.Profile != Local && p.Store.Profile != "" && p.Store.Model.Zero(), "store profile %q has no model", p.Store.Profile)

@@ -3,10 +3,13 @@ package run_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"statebench.dev/bench/backend/store"
 	"statebench.dev/bench/internal/catalog"
+	"statebench.dev/bench/internal/history"
+	"statebench.dev/bench/internal/plan"
 	"statebench.dev/bench/internal/results"
 	"statebench.dev/bench/internal/run"
 	"statebench.dev/bench/internal/scrub"
@@ -76,5 +79,34 @@ func TestD19DeletesThatAreNone(t *testing.T) {
 		return err
 	}); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestD21RunWithSpreadKeys (docs/known-faults.md): a run whose store takes few writes a second under one prefix, with a crash and the audit of
+// what is retained. Spread, its log and bases are not throttled; results, checks and faults see the same keys.
+func TestD21RunWithSpreadKeys(t *testing.T) {
+	throttled := map[int]int{}
+	for _, n := range []int{0, 32} {
+		p := short(t, "sim", "mem")
+		p.Store.Profile, p.Store.Spread = "few-writes", n
+		p.Backend.Changelog.Preemptive, p.Faults = 8<<10, p.Faults[1:] // its probes would be throttled
+		p.Store.Model = plan.Profile{Requests: plan.Requests{Write: 12}}
+		rd := carryOut(t, p)
+		puts := 0
+		for _, r := range lines[history.Request](t, rd, results.ObjectsFile) {
+			if r.Op != history.OpPut || !strings.HasPrefix(r.Key, "log/") && !strings.HasPrefix(r.Key, "base/") {
+				continue
+			}
+			puts++
+			if r.Throttled {
+				throttled[n]++
+			}
+		}
+		if puts < 30 {
+			t.Errorf("only %d puts of data objects", puts)
+		}
+	}
+	if throttled[0] < 10 || throttled[32] > 0 {
+		t.Errorf("puts that were throttled, by the number of prefixes: %v", throttled)
 	}
 }

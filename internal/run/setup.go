@@ -199,7 +199,9 @@ func (r *run) openStore(ctx context.Context) error {
 	}
 	r.injector = store.NewInjector(r.world)
 	slow := store.WithLatencyModel(inside, r.world, latencyOf(r.plan.Store.Model))
-	faulty := store.WithFaults(slow, r.injector, r.world)
+	// Above it keys are as they are without it: in the trace, for faults, for everybody who lists.
+	inside = store.WithSpread(inside, r.plan.Store.Spread)
+	faulty := store.WithFaults(store.WithSpread(slow, r.plan.Store.Spread), r.injector, r.world)
 	if s.log, err = r.openLog(ctx, faulty); err != nil {
 		return err
 	}
@@ -213,7 +215,7 @@ func (r *run) openStore(ctx context.Context) error {
 	}, r.world)
 	r.probe = traced
 	s.run = store.WithRetry(store.WithHooks(traced, r.hooks()), store.DefaultRetryPolicy(), r.world)
-	marker := fmt.Sprintf("run %s, arm %s, seed %d\n", r.plan.Scenario, r.plan.Arm, r.plan.Seed)
+	marker := fmt.Sprintf("run %s, arm %s, seed %d\n", r.plan.Scenario, r.plan.Arm, r.plan.Seed) + store.SpreadLine(r.plan.Store.Spread)
 	ctx = store.WithInfo(ctx, store.Info{Cause: "run", Who: "run"})
 	if err := s.run.Put(ctx, "run", []byte(marker), store.PutOptions{IfNotExist: true}); err != nil {
 		return fmt.Errorf("mark the run's prefix: %w", err)

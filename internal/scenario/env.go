@@ -33,6 +33,9 @@ func defaults(path string) *Scenario {
 // maxMax is the largest maximum parallelism: key groups are numbered in 16 bits, as in Flink.
 const maxMax = plan.MaxParallelism
 
+// maxSpread is the most prefixes that keys are spread over.
+const maxSpread = plan.MaxSpread
+
 // maxWorkers is the most workers, slots and cores.
 const maxWorkers = plan.MaxWorkers
 
@@ -88,6 +91,7 @@ func (l *loader) store(env object, s *Scenario) {
 			if read(o, "kind", &s.Store.Kind, word) {
 				kindAt = l.places["env.store.kind"]
 			}
+			read(o, "spread", &s.Store.Spread, inRange)
 			l.profile(o, s)
 			l.prices(o, s)
 			l.container(o, s)

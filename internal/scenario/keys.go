@@ -94,6 +94,7 @@ func envKeys(path string) []key {
 			{name: "kind", kind: "word", words: storeKinds(), about: "embedded where absent"},
 			{name: "profile", kind: "profile", about: "local, s3-standard, a file, or the figures: what requests take in addition"},
 			{name: "prices", kind: "prices", about: "a file, or the figures: what requests and bytes are billed at"},
+			{name: "spread", kind: "int", lo: 2, hi: maxSpread, about: "prefixes over which the keys of data objects are spread by a hash; absent: each kind has one"},
 			{name: "image", kind: "text", about: "of store minio: name or name@sha256:digest; absent: one built here"},
 			{name: "limits", kind: "@env.store.limits", about: "of the container of store minio"},
 			{name: "proxy", kind: "word", words: []string{"tcp"}, about: "stable address of the container of store minio, always there"},

@@ -114,6 +114,9 @@ func (w *writer) env() {
 	w.line(1, "store:", "")
 	kind, _, _ := strings.Cut(s.Store.Kind, ":")
 	w.set(2, "kind", kind, "env.store.kind")
+	if s.Store.Spread > 0 {
+		w.set(2, "spread", strconv.Itoa(s.Store.Spread), "env.store.spread")
+	}
 	w.profile()
 	w.prices()
 	w.container()
