@@ -334,6 +334,9 @@ func (k *keyed) failed(id uint64, err error) {
 // use makes m the base of the checkpoints that begin from now on.
 func (k *keyed) use(m *materialization) {
 	h := m.result.Handle
+	if k.b.env.Failpoints.Mutant(mutantCutLate) {
+		m.upTo = k.log.Next()
+	}
 	k.base = &base{
 		id: m.id, format: h.Backend, refs: h.Base, bytes: m.result.Checkpointed, objects: m.result.Objects, fresh: k.freshOf(m),
 	}

@@ -12,8 +12,20 @@ import (
 	"statebench.dev/bench/internal/keygroup"
 )
 
-// mutantDrop is a planted bug: a subtask that takes over another one's key groups loses one of them.
-const mutantDrop = "drop-key-group"
+// The planted bugs of restores and materializations.
+const (
+	mutantDrop    = "drop-key-group"   // a subtask that takes over another one's key groups loses one of them
+	mutantForget  = "forget-inherited" // checkpoints after a restore do not name the log that was replayed
+	mutantCutLate = "cut-late"         // the log behind a materialization begins when that was uploaded, not when it was taken
+)
+
+// passedOn is the log of earlier attempts that a checkpoint names.
+func (b *Backend) passedOn(inherited []backend.ObjectRef) []backend.ObjectRef {
+	if b.env.Failpoints.Mutant(mutantForget) {
+		return nil
+	}
+	return inherited
+}
 
 // restore opens the nested backend from all bases, replays the deltas and returns the Keyed.
 func (b *Backend) restore(ctx context.Context, o backend.OpenOptions) (*keyed, error) {

@@ -71,7 +71,7 @@ func (s *snapshot) Persist(ctx context.Context) (backend.Persisted, error) {
 	p := backend.Persisted{
 		Handle: backend.StateHandle{
 			Backend: base.format, Operator: k.operator, Range: k.Range(), Checkpoint: s.id, Materialization: base.id,
-			Base: slices.Clone(base.refs), Delta: slices.Concat(s.inherited, log.Refs),
+			Base: slices.Clone(base.refs), Delta: slices.Concat(k.b.passedOn(s.inherited), log.Refs),
 		},
 		Checkpointed: log.Bytes, Preemptive: log.Preemptive, Objects: log.Objects,
 	}

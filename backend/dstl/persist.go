@@ -12,6 +12,9 @@ import (
 const (
 	mutantAck      = "ack-before-durable"
 	mutantTruncate = "truncate-early"
+	mutantReverse  = "replay-backwards" // of a log, the parts are replayed from the last one on
+	mutantLose     = "lose-part"        // of several parts that a checkpoint needs, the last one is not named
+	mutantDamage   = "ignore-checksum"  // blocks of a log are replayed whatever their checksum says
 )
 
 func (w *writer) Cut(from, checkpoint uint64) (to uint64, err error) {
@@ -160,9 +163,13 @@ func (w *writer) result(p *pin) (Persisted, error) {
 		return Persisted{}, fmt.Errorf("persist %s for checkpoint %d: %w", w.name, p.checkpoint, ErrReset)
 	}
 	p.persisted = true
+	sets := p.sets
+	if len(sets) > 1 && w.l.env.Failpoints.Mutant(mutantLose) {
+		sets = sets[:len(sets)-1]
+	}
 	var r Persisted
 	var last *part
-	for _, s := range p.sets {
+	for _, s := range sets {
 		if s.part == nil {
 			return Persisted{}, fmt.Errorf("persist %s for checkpoint %d: %w", w.name, p.checkpoint, s.err)
 		}

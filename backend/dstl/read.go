@@ -3,6 +3,7 @@ package dstl
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"statebench.dev/bench/backend"
@@ -62,6 +63,9 @@ func (l *segmentLog) Read(ctx context.Context, refs []backend.ObjectRef, r keygr
 		if g := ref.Groups.Intersect(r); !g.Empty() {
 			parts = append(parts, wanted{ref: ref, groups: []keygroup.Range{g}})
 		}
+	}
+	if l.env.Failpoints.Mutant(mutantReverse) {
+		slices.Reverse(parts)
 	}
 	inner, cancel := l.env.World.WithCancel(store.WithInfo(ctx, store.Info{Cause: "restore", Who: l.env.Worker, Attempt: l.env.Attempt}))
 	group := world.NewGroup(l.env.World)
@@ -191,7 +195,7 @@ func (l *segmentLog) fetchBlocks(ctx context.Context, f *fetched, have []byte, f
 		}
 		for _, b := range f.blocks[i:n] {
 			body := data[b.offset-base:][:b.length]
-			if err := checkBlock(body, b); err != nil {
+			if err := checkBlock(body, b); err != nil && !l.env.Failpoints.Mutant(mutantDamage) {
 				return f.at(b.offset, err)
 			}
 			f.bytes, f.read = append(f.bytes, body), f.read+int64(len(body))

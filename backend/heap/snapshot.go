@@ -10,6 +10,9 @@ import (
 	"statebench.dev/bench/internal/keygroup"
 )
 
+// mutantLive is a planted bug: changes behind the barrier show in the snapshot.
+const mutantLive = "live-snapshot"
+
 // snapshot is the state as of a barrier. What it refers to is not changed until it is released.
 type snapshot struct {
 	k         *keyed
@@ -45,7 +48,9 @@ func (k *keyed) Snapshot(_ context.Context, id uint64) (backend.Snapshot, error)
 	for i := range k.states {
 		s.states[i].tables = k.states[i].view(k.rng.From)
 	}
-	s.version = k.versions.fix()
+	if !k.b.e.Failpoints.Mutant(mutantLive) {
+		s.version = k.versions.fix()
+	}
 	return s, nil
 }
 

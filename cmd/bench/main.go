@@ -167,7 +167,8 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 		return c.Help()
 	}})
 	root.AddCommand(newRun(stdout, stderr), newPlan(stdout), newCheck(stdout), newReport(stdout), newCompare(stdout, stderr), newList(stdout), newDescribe(stdout), newCalibrate(stdout, stderr), newReplay(stdout, stderr), newSchema(stdout), newCompletion(stdout), newVersion(stdout), newEnv(stdout, stderr), newDoctor(stdout), newEmbedded(), newGuard())
-	root.AddCommand(newScrub(stdout, stderr), newInspect(stdout, stderr), newFuzz(stdout, stderr), newShrink(stdout, stderr), newResults(stdout))
+	root.AddCommand(newScrub(stdout, stderr), newInspect(stdout, stderr), newResults(stdout))
+	root.AddCommand(newFuzz(stdout, stderr), newShrink(stdout, stderr), newSelftest(stdout, stderr))
 	complete(root)
 	return root
 }

@@ -47,12 +47,6 @@ func (p *producer) acquire(c *channel) (*buffer, error) {
 	return b, nil
 }
 
-// The planted bugs of the data plane.
-const (
-	mutantDropBroadcast  = "drop-broadcast"  // some broadcast records reach the first subtask only
-	mutantFirstWatermark = "first-watermark" // the watermark of a second input is not waited for
-)
-
 // output is one edge's channels from one subtask; of a broadcast edge, one of its channels. It is used by the subtask's loop only.
 type output struct {
 	*producer
@@ -248,7 +242,9 @@ func (f *fanout) retire() {
 
 // barrier sends what is open, the exact watermark, and the barrier behind it.
 func (f *fanout) barrier(b barrier) {
-	f.flush()
+	if len(f.outs) == 0 || !f.outs[0].failpoints.Mutant(mutantBarrierFirst) {
+		f.flush()
+	}
 	f.mark(f.now)
 	for _, o := range f.outs {
 		for _, c := range o.chans {

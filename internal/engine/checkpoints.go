@@ -226,6 +226,9 @@ func (c *coordinator) takeID(ctx context.Context) (uint64, error) {
 	}
 	id := k.next
 	k.next++
+	if c.mutant(mutantReuseID) && c.reused < c.attempt.id && c.attempt.id > 1 {
+		c.reused, id = c.attempt.id, id-1
+	}
 	c.reserveAhead()
 	return id, c.pass(ctx, failpoint.CheckpointIDEnd)
 }

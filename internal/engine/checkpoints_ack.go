@@ -36,7 +36,10 @@ func (c *coordinator) acknowledge(ctx context.Context, m Message, a *Acknowledge
 		return
 	}
 	p.take(ordinal, a)
-	if p.left > 0 {
+	if c.mutant(mutantCountTwice) {
+		p.sizes.Checkpointed += a.Persisted.Checkpointed
+	}
+	if p.left > 0 && !(p.left == 1 && c.mutant(mutantEarlyComplete) && !p.deciding) {
 		return
 	}
 	p.deciding = true

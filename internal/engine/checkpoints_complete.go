@@ -87,6 +87,13 @@ func (c *coordinator) subsume(ctx context.Context, old []*checkpoint.Completed) 
 		c.record(ctx, history.Event{Kind: history.CheckpointSubsumed, Actor: c.name, Attempt: o.Metadata.Attempt, Checkpoint: o.Metadata.ID})
 	}
 	c.checkpoints.drops = append(c.checkpoints.drops, old...)
+	if c.mutant(mutantDeleteEarly) {
+		var keys []string
+		for _, u := range c.checkpoints.registry.UnregisterUnused(c.checkpoints.completed.Lowest()) {
+			keys = append(keys, u.Key)
+		}
+		c.remove(ctx, removal{keys: keys, checkpoint: c.checkpoints.dropped + 1})
+	}
 	c.retryDrops(ctx)
 }
 
@@ -114,7 +121,7 @@ func (c *coordinator) dropsDone(ctx context.Context, d ledgerDone) {
 		k.drops = k.drops[1:]
 		k.dropped = max(k.dropped, id)
 		keys = append(keys, o.Object.Key)
-		if c.cfg.Failpoints.Mutant(mutantDeleteOnSubsume) {
+		if c.mutant(mutantDeleteOnSubsume) {
 			for _, u := range o.Metadata.Objects() {
 				keys = append(keys, u.Key)
 			}
@@ -132,8 +139,11 @@ func (c *coordinator) dropsDone(ctx context.Context, d ledgerDone) {
 		if len(k.drops) > 0 {
 			lowest = min(lowest, k.drops[0].Metadata.ID)
 		}
+		if c.mutant(mutantDropRetained) {
+			lowest++
+		}
 		for _, u := range k.registry.UnregisterUnused(lowest) {
-			if !c.foreign(u.Key) {
+			if !c.foreign(u.Key) && !c.mutant(mutantKeepDropped) {
 				keys = append(keys, u.Key)
 			}
 		}

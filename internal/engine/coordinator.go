@@ -81,7 +81,8 @@ type coordinator struct {
 	released    released
 	deferred    []*request // to be served when the job has been started
 	cleaning    cleaning
-	over        bool // the loop ends
+	over        bool   // the loop ends
+	reused      uint64 // mutantReuseID: the attempt that did
 }
 
 // jobShape is what the coordinator has to know of the graph.
@@ -291,13 +292,10 @@ func (c *coordinator) pass(ctx context.Context, point string) error {
 	return c.cfg.Failpoints.Hit(ctx, point, c.name)
 }
 
-// The planted bugs of the coordinator.
-const (
-	mutantDeleteOnSubsume = "delete-on-subsume" // objects of a subsumed checkpoint are deleted without a look at the registry
-	mutantAcceptZombie    = "accept-zombie"     // acknowledgements of dead workers and fenced attempts count, and their uploads are kept
-)
+// mutant tells whether a planted bug is switched on.
+func (c *coordinator) mutant(name string) bool { return c.cfg.Failpoints.Mutant(name) }
 
-func (c *coordinator) zombies() bool { return c.cfg.Failpoints.Mutant(mutantAcceptZombie) }
+func (c *coordinator) zombies() bool { return c.mutant(mutantAcceptZombie) }
 
 // failJob ends the job for good.
 func (c *coordinator) failJob(ctx context.Context, why error) {

@@ -180,6 +180,9 @@ func (c *coordinator) pick(ctx context.Context) {
 			candidates = append(candidates, d)
 		}
 	}
+	if len(candidates) > 1 && c.mutant(mutantStaleRestore) {
+		candidates = candidates[:1]
+	}
 	c.turn++
 	turn := c.turn
 	c.children.Go(ctx, "pick-checkpoint", func(ctx context.Context) error {

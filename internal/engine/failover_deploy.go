@@ -116,7 +116,7 @@ func (c *coordinator) restoreSink(ctx context.Context, attempt uint64, from *che
 		return nil
 	}
 	var keep []string
-	if from != nil {
+	if from != nil && !c.mutant(mutantDropCommits) {
 		for i := range from.Subtasks {
 			keep = append(keep, from.Subtasks[i].Transactions...)
 		}
@@ -169,17 +169,21 @@ func (s *shares) of(operator string, index int) SubtaskDeployment {
 	if job.keyed[operator] {
 		r := job.keyRange(index, s.parallelism)
 		for _, h := range s.handles[operator] {
-			if n, ok := h.Narrow(r); ok {
+			if n, ok := h.Narrow(r); ok && !(len(d.Handles) > 0 && s.c.mutant(mutantFirstHandle)) {
 				d.Handles, d.Whole = append(d.Handles, n), append(d.Whole, *h)
 			}
 		}
 	}
 	if operator == job.source {
 		for p := index; p < len(s.positions); p += s.parallelism {
-			d.Positions = append(d.Positions, checkpoint.Position{Partition: p, Next: s.positions[p]})
+			at := p
+			if s.from != nil && s.from.Parallelism != s.parallelism && s.c.mutant(mutantSwapPositions) {
+				at = (p + 1) % len(s.positions)
+			}
+			d.Positions = append(d.Positions, checkpoint.Position{Partition: p, Next: s.positions[at]})
 		}
 	}
-	if operator == job.sink {
+	if operator == job.sink && !s.c.mutant(mutantDropCommits) {
 		for i := index; i < len(s.commit); i += s.parallelism {
 			d.Commit = append(d.Commit, s.commit[i])
 		}
@@ -207,7 +211,7 @@ func (s *shares) alike() error {
 func (s *shares) operatorState(operator string, index int) [][]byte {
 	all := s.parts[operator]
 	switch {
-	case len(all) == 0:
+	case len(all) == 0, s.from.Parallelism != s.parallelism && s.c.mutant(mutantForgetState):
 		return nil
 	case s.c.job.redistribute[operator] == graph.Union:
 		return slices.Clone(all)

@@ -11,6 +11,7 @@ type alignment struct {
 	begun   time.Duration // when its first barrier came
 	arrived int
 	last    uint64   // the newest checkpoint that was aligned, given up or superseded: barriers up to it mean nothing
+	open    bool     // mutantUnaligned
 	aborted []uint64 // newer ones that were aborted before their first barrier came, ascending
 }
 
@@ -37,7 +38,7 @@ func (a *alignment) arrive(channel int, b barrier, now time.Duration) (o outcome
 		}
 		a.id, a.at, a.begun = b.ID, b.At, now
 	}
-	a.blocked[channel] = true
+	a.blocked[channel] = !a.open
 	a.arrived++
 	if a.arrived == len(a.blocked) {
 		o.aligned = b

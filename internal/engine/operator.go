@@ -56,6 +56,10 @@ func (o *operator) open(ctx context.Context) error {
 		if o.timers, err = newTimers(o.state, timerState); err != nil {
 			return err
 		}
+		if o.mutant(mutantForgetTimers) {
+			o.timers.heap = nil
+		}
+		o.timers.keep = o.mutant(mutantKeepTimers)
 		if o.timed != nil {
 			if o.processing, err = newTimers(o.state, processingTimerState); err != nil {
 				return err
@@ -115,7 +119,7 @@ func (o *operator) fire() error {
 	if o.timers.due(o.watermark) {
 		err := o.timers.fire(o.watermark, func(at int64, key []byte, group keygroup.ID) error {
 			// What expires by the time of a timer is gone when it fires, wherever the watermark stands.
-			if err := o.state.Expire(at); err != nil {
+			if err := o.expire(at); err != nil {
 				return err
 			}
 			o.group = group
@@ -125,7 +129,15 @@ func (o *operator) fire() error {
 			return err
 		}
 	}
-	return o.state.Expire(o.watermark)
+	return o.expire(o.watermark)
+}
+
+// expire removes what has expired by a watermark.
+func (o *operator) expire(at int64) error {
+	if o.mutant(mutantForgetExpiry) {
+		return nil
+	}
+	return o.state.Expire(at)
 }
 
 // fireProcessing fires the timers of processing time that are due. It is called between batches, so that no record sees a half of it.
@@ -149,6 +161,9 @@ func (o *operator) earliest() time.Duration {
 }
 
 func (o *operator) retire() { o.out.retire() }
+
+// mutant tells whether a planted bug is switched on.
+func (o *operator) mutant(name string) bool { return o.s.loop.a.w.cfg.Failpoints.Mutant(name) }
 
 func (o *operator) snapshot(ctx context.Context, _ uint64, part *checkpoint.SubtaskState) error {
 	f, ok := o.code.(graph.Stateful)

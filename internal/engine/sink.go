@@ -78,6 +78,12 @@ func (k *sink) snapshot(ctx context.Context, id uint64, part *checkpoint.Subtask
 	if err != nil {
 		return fmt.Errorf("precommit: %w", err)
 	}
+	a := k.s.loop.a
+	if a.w.cfg.Failpoints.Mutant(mutantCommitEarly) {
+		if err := a.w.cfg.Collect.Commit(ctx, name); err != nil {
+			return fmt.Errorf("commit with checkpoint %d: %w", id, err)
+		}
+	}
 	k.pending = append(k.pending, transaction{checkpoint: id, name: name})
 	for _, t := range k.pending {
 		part.Transactions = append(part.Transactions, t.name)

@@ -51,8 +51,12 @@ func (r *source) open(context.Context) error {
 	cfg := r.s.loop.a.w.cfg
 	for _, p := range r.s.d.Positions {
 		next := p.Next
-		if cfg.Failpoints.Mutant("replay-twice") && next > 0 {
+		switch {
+		case next == 0:
+		case cfg.Failpoints.Mutant(mutantReplayTwice):
 			next--
+		case cfg.Failpoints.Mutant(mutantReplaySkip):
+			next++
 		}
 		r.parts = append(r.parts, partition{id: p.Partition, next: next, reported: next, limit: r.in.Limit(p.Partition, cfg.Total), open: true})
 		// Now and not at the start, so that nobody takes the end of an earlier attempt's input for that of this one's.

@@ -78,6 +78,7 @@ func newLoop(a *execution, row []SubtaskDeployment) (*loop, error) {
 		chans, ready := a.wiring.inputs(first.node.ID, first.d.Index)
 		l.gate = newGate(ready, chans)
 		l.gate.lax = cfg.Failpoints.Mutant(mutantFirstWatermark)
+		l.gate.align.open = cfg.Failpoints.Mutant(mutantUnaligned)
 		input = ready.Readable()
 	}
 	l.wait = world.NewWaitSet(w, l.box.Readable(), input, nil)

@@ -24,6 +24,7 @@ type timers struct {
 	keys    []byte // of the timers in heap
 	live    int    // bytes of keys that are in use
 	scratch []byte
+	keep    bool // mutantKeepTimers
 }
 
 // timer is an entry of the heap; its key lies in timers.keys.
@@ -90,7 +91,10 @@ func (t *timers) fire(now int64, f func(at int64, key []byte, group keygroup.ID)
 		if !there {
 			continue
 		}
-		if err := t.state.Delete(next.at); err != nil {
+		if !t.keep {
+			err = t.state.Delete(next.at)
+		}
+		if err != nil {
 			return err
 		}
 		if err := f(next.at, t.context.Key(), next.group); err != nil {
