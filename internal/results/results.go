@@ -27,7 +27,8 @@ const (
 	BenchFile    = "bench.txt"
 	PlotsDir     = "plots"
 	RunsDir      = "runs"
-	LogFolder    = "log" // of a run: its changelogs, where they are kept in files; gone at its end unless objects are kept
+	LogFolder    = "log"   // of a run: its changelogs, where they are kept in files; gone at its end unless objects are kept
+	DisksFolder  = "disks" // of a run in the real world: its workers' local disks; gone at its end
 	InputsDir    = "inputs"
 )
 

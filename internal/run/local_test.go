@@ -5,12 +5,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"statebench.dev/bench/internal/history"
 	"statebench.dev/bench/internal/plan"
 	"statebench.dev/bench/internal/results"
+	"statebench.dev/bench/internal/run"
 )
 
 // recovering is a plan whose workers have two subtasks of the keyed operator each, and of which one dies and comes back to its own
@@ -95,5 +98,40 @@ func TestLocalRecoveryChangesNoResult(t *testing.T) {
 				t.Errorf("%s: %d requests answered by copies, %d not, %d objects read from the store", what, hits, misses, reads)
 			}
 		}
+	}
+}
+
+// TestWorkersDisksAreFolders: in the real world copies lie in files of the run's folder, and nothing is left of them when the run ends, by itself or not.
+func TestWorkersDisksAreFolders(t *testing.T) {
+	for _, end := range []string{"finished", "interrupted"} {
+		if testing.Short() && end == "finished" {
+			continue // the longest, and TestLocalRecoveryChangesNoResult has it with disks in memory
+		}
+		t.Run(end, func(t *testing.T) {
+			p := recovering(t, "heap", true, true, "lose")
+			p.World = "real"
+			rd, err := results.Dir(t.TempDir()).CreateRun(run.Name(&p))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var seen atomic.Int64
+			look := func(*history.Event) {
+				found, _ := filepath.Glob(filepath.Join(rd.Path(results.DisksFolder), "worker-*", "*", "*"))
+				seen.Store(max(seen.Load(), int64(len(found))))
+			}
+			out, err := run.Run(deps(), p, rd, run.Options{Progress: look, Interrupted: func() bool { return end == "interrupted" && seen.Load() > 0 }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if out.Status != end {
+				t.Errorf("the run is %s, not %s: %v", out.Status, end, out.Err)
+			}
+			if seen.Load() == 0 {
+				t.Error("no file was seen on a worker's disk")
+			}
+			if _, err := os.Stat(rd.Path(results.DisksFolder)); !os.IsNotExist(err) {
+				t.Errorf("the folder of the disks is left: %v", err)
+			}
+		})
 	}
 }

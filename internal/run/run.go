@@ -145,6 +145,8 @@ func Run(deps Deps, p plan.Plan, dir results.RunDir, o Options) (Outcome, error)
 		return Outcome{}, errors.Join(err, r.closeFiles())
 	}
 	runErr := r.world.Run(r.main)
+	// No process is left to write there, whatever ended the run: an interruption or a panic too.
+	runErr = errors.Join(runErr, dir.Remove(results.DisksFolder))
 	closeErr := r.closeFiles()
 	if r.sampler != nil {
 		closeErr = first(closeErr, r.sampler.latencies.write(r.plan, dir.Path(results.LatenciesFile)))

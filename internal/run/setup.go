@@ -274,10 +274,14 @@ func (r *run) openEngine() error {
 	job := r.workload.Job()
 	r.collect = sinks.NewCollect(sinks.Options{World: r.world, Partitions: partitions(job), MaxParallelism: r.plan.Job.MaxParallelism,
 		RecordIDs: r.plan.Verify.RecordIDs, Record: r.record})
+	disks := "" // in memory
+	if !r.plan.Simulated() {
+		disks = r.dir.Path(results.DisksFolder)
+	}
 	r.engine, err = engine.New(engine.Config{
 		World: r.world, Job: job, Settings: r.plan.Job, Workers: r.plan.Workers, Total: total(r.plan), Backend: factory,
 		Bucket: r.store.run, Collect: r.collect, Failpoints: r.points, Record: r.record, Reached: r.triggers.reached,
-		Digests:     r.plan.Verify.RestoreDigests,
+		Digests: r.plan.Verify.RestoreDigests, Folder: disks,
 		OnCompleted: func(c checkpoint.RefsChange) { _ = r.refs.Append(c) },
 	})
 	return err
