@@ -305,6 +305,7 @@ func (r *madeRun) checkpoint(s int, attempt uint64) {
 	row.Duration, row.Sync, row.Async, row.Align, row.StartDelay = results.Some(ms), results.Some(ms/90), results.Some(ms*0.9), results.Some(1.5), results.Some(3.0)
 	row.Checkpointed, row.Full, row.Base, row.Delta = results.Some(math.Round(part)), results.Some(math.Round(full)), results.Some(math.Round(base)), results.Some(math.Round(delta))
 	row.Preemptive, row.Materialized, row.Objects = results.Some(0.0), results.Some(0.0), results.Some(6.0)
+	row.Dead, row.Metadata = results.Some(math.Round(delta/4)), results.Some(4096)
 	r.rows = append(r.rows, row)
 	puts := 12
 	if r.on {

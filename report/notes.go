@@ -42,6 +42,7 @@ func (inv *Invocation) warnings(t *table) (list []string) {
 			list = append(list, fmt.Sprintf("phase %s is measured in time: the arms need not have done the same work in it", p.name))
 		}
 	}
+	list = append(list, t.pacingWarnings()...)
 	if t.base != nil {
 		reps := "one repetition"
 		if m.Repetitions > 1 {

@@ -86,6 +86,8 @@ func (t *table) checkpointRows() {
 	add(row{label: "  of it synchronous", stat: "p50", name: "synchronous part p50", unit: unitMillis, sub: true}, 0.5, func(c *results.CheckpointRow) results.Opt { return c.Sync })
 	add(row{label: "checkpointed size", stat: "p50", name: "checkpointed size p50", unit: unitBytes}, 0.5, func(c *results.CheckpointRow) results.Opt { return c.Checkpointed })
 	add(row{label: "full size", stat: "p50", name: "full size p50", unit: unitBytes}, 0.5, func(c *results.CheckpointRow) results.Opt { return c.Full })
+	t.partRows()
+	t.pacingRows()
 	ends := row{label: "completed, aborted, skipped"}
 	for _, a := range t.arms {
 		ends.texts = append(ends.texts, fmt.Sprintf("%d, %d, %d", a.checkpoints(t.window, completed), a.checkpoints(t.window, aborted), a.checkpoints(t.window, skipped)))

@@ -73,6 +73,7 @@ type pending struct {
 	sizes     history.Sizes
 	timer     time.Duration         // when those timers of processing time are due that are the first of their subtasks; 0: there are none
 	parts     map[storedAt]struct{} // named so far: after a rescale several subtasks name the same one, each for its key groups
+	objects   map[string]struct{}   // named so far
 	overtaken bool                  // a subtask declined since the barrier of a newer one came first
 	deciding  bool                  // all have acknowledged: the log decides now
 	wanted    *wanted
@@ -192,7 +193,7 @@ func (c *coordinator) trigger(ctx context.Context, now, planned time.Duration, w
 	p := &pending{
 		id: id, attempt: a, planned: planned, triggered: now, deadline: world.Never, wanted: w, left: len(a.running),
 		acked: make([]bool, len(a.running)), states: make([]checkpoint.SubtaskState, len(a.running)),
-		parts: map[storedAt]struct{}{},
+		parts: map[storedAt]struct{}{}, objects: map[string]struct{}{},
 	}
 	if t := plan.D(k.settings.Timeout); t > 0 {
 		p.deadline = now + t

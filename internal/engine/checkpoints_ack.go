@@ -101,6 +101,7 @@ func (p *pending) take(ordinal int, a *Acknowledge) {
 		s.Base += base
 		s.Delta += delta
 		s.Full += base + delta
+		s.Held += p.held(h.Base) + p.held(h.Delta)
 	}
 	for _, t := range []struct {
 		most *time.Duration
@@ -118,6 +119,17 @@ func (p *pending) distinct(refs []backend.ObjectRef) (bytes int64) {
 				p.parts[at] = struct{}{}
 				bytes += refs[i].Length
 			}
+		}
+	}
+	return bytes
+}
+
+// held is the size of those whole objects that no subtask has named before in this checkpoint.
+func (p *pending) held(refs []backend.ObjectRef) (bytes int64) {
+	for i := range refs {
+		if _, known := p.objects[refs[i].Key]; !known && refs[i].Length > 0 {
+			p.objects[refs[i].Key] = struct{}{}
+			bytes += refs[i].Bytes
 		}
 	}
 	return bytes

@@ -56,6 +56,7 @@ func (c *coordinator) decided(ctx context.Context, d ledgerDone) {
 		c.cfg.OnCompleted(change)
 	}
 	sizes := p.sizes
+	sizes.Metadata, sizes.Encode = d.object.Bytes, d.encode
 	c.record(ctx, history.Event{Kind: history.CheckpointCompleted, Actor: c.name, Attempt: m.Attempt, Checkpoint: m.ID, Planned: p.planned,
 		Dur: now - p.triggered, Bytes: sizes.Checkpointed, Sizes: &sizes, Positions: p.positions(c.job.partitions)})
 	c.abortPending(ctx, func(q *pending) bool { return q.id < m.ID && q.form == noForm }, ReasonSubsumed, "", false)

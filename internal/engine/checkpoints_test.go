@@ -177,7 +177,7 @@ func TestPartsNamedTwiceCountOnce(t *testing.T) {
 	ref := func(key string, offset, length int64, from, to keygroup.ID) backend.ObjectRef {
 		return backend.ObjectRef{Key: key, Offset: offset, Length: length, Groups: keygroup.Range{From: from, To: to}}
 	}
-	p := &pending{acked: make([]bool, 2), states: make([]checkpoint.SubtaskState, 2), left: 2, parts: map[storedAt]struct{}{}}
+	p := &pending{acked: make([]bool, 2), states: make([]checkpoint.SubtaskState, 2), left: 2, parts: map[storedAt]struct{}{}, objects: map[string]struct{}{}}
 	for i, h := range []backend.StateHandle{
 		{Base: []backend.ObjectRef{ref("a", 0, 100, 0, 4), ref("b", 0, 7, 0, 4)}, Delta: []backend.ObjectRef{ref("l", 0, 10, 0, 4)}},
 		{Base: []backend.ObjectRef{ref("a", 0, 100, 4, 6), ref("a", 0, 100, 6, 8), ref("a", 100, 50, 6, 8)}, Delta: []backend.ObjectRef{ref("l", 10, 1, 4, 8)}},
@@ -187,6 +187,37 @@ func TestPartsNamedTwiceCountOnce(t *testing.T) {
 	if z := p.sizes; z.Base != 157 || z.Delta != 11 || z.Full != 168 {
 		t.Errorf("sizes %+v", z)
 	}
+}
+
+// TestE08DeadPartsAreCounted (docs/known-faults.md): of segments in which 1 of 8 ranges is alive, and named by two subtasks, the whole size counts once.
+func TestE08DeadPartsAreCounted(t *testing.T) {
+	p := &pending{acked: make([]bool, 2), states: make([]checkpoint.SubtaskState, 2), left: 2, parts: map[storedAt]struct{}{}, objects: map[string]struct{}{}}
+	for i := range 2 {
+		h := backend.StateHandle{}
+		for s := range 10 {
+			h.Delta = append(h.Delta, backend.ObjectRef{Key: fmt.Sprint("log/", s), Bytes: 800, Offset: 300, Length: 100, Log: fmt.Sprint("count-", i)})
+		}
+		p.take(i, &Acknowledge{State: checkpoint.SubtaskState{Keyed: &h}})
+	}
+	if z := p.sizes; z.Full != 1000 || z.Held != 8000 {
+		t.Errorf("sizes %+v, want 1000 alive of 8000", z)
+	}
+}
+
+// TestE09MetadataIsMeasured (docs/known-faults.md): the size of the metadata object is in the event, beside the full size.
+func TestE09MetadataIsMeasured(t *testing.T) {
+	simulate(t, 1, func(ctx context.Context, w world.World) {
+		s := newSite(t, w)
+		s.submit(ctx)
+		s.finish(ctx)
+		all := s.kinds(history.CheckpointCompleted)
+		for _, e := range all[len(all)-1:] { // those before may be subsumed
+			body, err := s.mem.Get(ctx, checkpoint.MetadataKey(e.Checkpoint, 1))
+			if err != nil || e.Sizes.Metadata != int64(len(body)) || e.Sizes.Base+e.Sizes.Delta != e.Sizes.Full {
+				t.Errorf("checkpoint %d: %d bytes of metadata, sizes %+v, %v", e.Checkpoint, len(body), e.Sizes, err)
+			}
+		}
+	})
 }
 
 // TestA13DeletesDoNotDelayCheckpoints: thousands of objects die with one checkpoint while a delete takes 100 ms, and the next checkpoints start and

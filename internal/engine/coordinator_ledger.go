@@ -38,6 +38,7 @@ type ledgerJob struct {
 type ledgerDone struct {
 	job      ledgerJob
 	object   checkpoint.ObjectUse // complete: the metadata object
+	encode   time.Duration        // complete: what it took to make the metadata object
 	written  bool                 // complete: the metadata object may be there
 	reserved uint64
 	dropped  []uint64 // what stands in the log as dropped, of job.drop
@@ -97,14 +98,16 @@ func (l *ledger) do(ctx context.Context, j ledgerJob) ledgerDone {
 // complete writes the metadata object and then the entry that decides.
 func (l *ledger) complete(ctx context.Context, j ledgerJob) ledgerDone {
 	m := j.complete
+	began := l.c.world.Now()
 	body := checkpoint.Encode(m)
+	took := l.c.world.Now() - began
 	key, entry := checkpoint.MetadataKey(m.ID, m.Term), l.log.Complete
 	if j.savepoint {
 		key, entry = checkpoint.SavepointMetadataKey(m.ID, m.Term), l.log.Savepoint
 	}
 	done := ledgerDone{job: j, object: checkpoint.ObjectUse{
 		Key: key, Bytes: int64(len(body)), CRC32C: store.CRC32C(body),
-	}}
+	}, encode: took}
 	if newest := l.log.State().Newest; newest >= m.ID && !j.savepoint {
 		done.err = fmt.Errorf("checkpoint %d completed before: %w", newest, errSubsumed)
 		return done

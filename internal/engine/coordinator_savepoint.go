@@ -84,6 +84,7 @@ func (c *coordinator) savepointDecided(ctx context.Context, p *pending, d ledger
 		s.last = &checkpoint.Completed{Metadata: d.job.complete, Object: d.object}
 	}
 	sizes := p.sizes
+	sizes.Metadata, sizes.Encode = d.object.Bytes, d.encode
 	c.record(ctx, history.Event{Kind: history.SavepointCompleted, Actor: c.name, Attempt: p.attempt.id, Checkpoint: p.id, Text: p.form.String(),
 		Dur: c.world.Now() - p.triggered, Bytes: sizes.Checkpointed, Sizes: &sizes, Positions: p.positions(c.job.partitions)})
 	_ = c.pass(ctx, failpoint.CheckpointNotifyBegin) // it is completed, and nobody needs to be told but who asked for it

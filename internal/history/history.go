@@ -134,17 +134,22 @@ type Event struct {
 // Base, Delta and their sum Full count every stored part that the handles name once, though several subtasks may name it
 // after a rescale: the bytes of distinct parts, all that a restore of this checkpoint has to read at most.
 type Sizes struct {
-	Checkpointed int64         `json:"checkpointed"`
-	Full         int64         `json:"full"`
-	Base         int64         `json:"base"`
-	Delta        int64         `json:"delta"`
-	Preemptive   int64         `json:"preemptive"`
-	Materialized int64         `json:"materialized"`
-	Objects      int64         `json:"objects"`
-	StartDelay   time.Duration `json:"startDelay"`
-	Align        time.Duration `json:"align"`
-	Sync         time.Duration `json:"sync"`
-	Async        time.Duration `json:"async"`
+	Checkpointed int64 `json:"checkpointed"`
+	Full         int64 `json:"full"`
+	Base         int64 `json:"base"`
+	Delta        int64 `json:"delta"`
+	Preemptive   int64 `json:"preemptive"`
+	Materialized int64 `json:"materialized"`
+	Objects      int64 `json:"objects"`
+	// Held counts every object that the handles name once, whole; Metadata is the size of the checkpoint's own object, in none
+	// of the others, and Encode what it took to make. They are of whole checkpoints only.
+	Held       int64         `json:"held,omitempty"`
+	Metadata   int64         `json:"metadata,omitempty"`
+	Encode     time.Duration `json:"encode,omitempty"`
+	StartDelay time.Duration `json:"startDelay"`
+	Align      time.Duration `json:"align"`
+	Sync       time.Duration `json:"sync"`
+	Async      time.Duration `json:"async"`
 }
 
 // GroupDigest is the digest (canon.Digest) of one state's elements in one key group.

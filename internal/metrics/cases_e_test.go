@@ -1,10 +1,13 @@
 package metrics_test
 
 import (
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
+	"statebench.dev/bench/internal/history"
 	"statebench.dev/bench/internal/metrics"
 	"statebench.dev/bench/internal/results"
 )
@@ -48,6 +51,44 @@ func TestE12EachCheckpointMetricFollowsItsColumn(t *testing.T) {
 	}
 	if n < 60 {
 		t.Errorf("%d metrics of checkpoints", n)
+	}
+}
+
+// TestE09MetadataRequestsAreCounted (docs/known-faults.md): requests for metadata objects and the coordinator log are figures of their own, and part of all.
+func TestE09MetadataRequestsAreCounted(t *testing.T) {
+	d := made() // 30 completed checkpoints
+	trace := metrics.NewTrafficReader(d.Phases)
+	for i := range 30 {
+		at := 11*time.Second + time.Duration(i)*time.Millisecond
+		for _, q := range []history.Request{
+			{Op: history.OpPut, Key: fmt.Sprint("meta/", i), Bytes: 70, Cause: "meta"}, {Op: history.OpPut, Key: fmt.Sprint("coord/", i), Bytes: 20, Cause: "coord"},
+			{Op: history.OpPut, Key: fmt.Sprint("log/", i), Bytes: 1000, Cause: "log"}, {Op: history.OpGet, Key: "meta/1", Bytes: 70, Cause: "restore"},
+		} {
+			q.Start, q.Applied = at, history.AppliedYes
+			trace.See(&q)
+		}
+	}
+	d.Traffic = trace.Traffic()
+	for name, want := range map[string]float64{"metadata.requestsPerCheckpoint": 2, "metadata.bytesPerCheckpoint": 90, "requestsPerCheckpoint": 3, "bytesPerCheckpoint": 1090} {
+		m, err := metrics.Lookup(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f := m.Figure(d, "p"); !f.OK() || f.Value != want {
+			t.Errorf("%s is %+v, want %v", name, f, want)
+		}
+	}
+}
+
+// TestE10CheckpointsASecond (docs/known-faults.md): there is such a figure, and its description says that the interval bounds it.
+func TestE10CheckpointsASecond(t *testing.T) {
+	m, err := metrics.Lookup("checkpoints.perSecond")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := made() // 30 in ten seconds
+	if f := m.Figure(d, "p"); !f.OK() || f.Value != 3 || !m.Timed() || !strings.Contains(m.About, "interval") {
+		t.Errorf("%+v of %+v", f, m)
 	}
 }
 

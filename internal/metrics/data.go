@@ -53,9 +53,14 @@ type Traffic struct {
 	StoredMax, StoredEnd int64 // bytes of all objects, at most and at the end
 	// Log are the bytes of the changelog's segments, wherever they lie.
 	Log LogTraffic
+	// Meta are those of these requests that were for metadata objects and the coordinator log.
+	Meta MetaTraffic
 	// Usage is what a store would bill for the phase: restores are in it, the audit and the run's own requests are not.
 	Usage plan.Usage
 }
+
+// MetaTraffic are requests for metadata objects and the coordinator log, and the bytes that they put.
+type MetaTraffic struct{ Requests, Written int64 }
 
 // Read takes the data of a run from its files. Errors wrap results.ErrDamaged.
 func Read(dir results.RunDir) (*Data, error) {
@@ -159,6 +164,12 @@ const (
 	causeRun     = "run"
 )
 
+// Causes of requests for metadata.
+const (
+	causeMeta  = "meta"
+	causeCoord = "coord"
+)
+
 // See takes the next request of the trace.
 func (r *TrafficReader) See(q *history.Request) {
 	r.segment(q)
@@ -175,11 +186,18 @@ func (r *TrafficReader) See(q *history.Request) {
 	if q.Cause == causeRestore {
 		return
 	}
+	meta := q.Cause == causeMeta || q.Cause == causeCoord
 	if !q.Same {
 		t.Requests++
+		if meta {
+			t.Meta.Requests++
+		}
 	}
 	if q.Op == history.OpPut {
 		t.Written += q.Bytes
+		if meta {
+			t.Meta.Written += q.Bytes
+		}
 	}
 }
 

@@ -211,6 +211,14 @@ func (d *Data) latency(phase string, q float64) stats.Figure {
 	return stats.Figure{Value: rows[len(rows)-1].UpTo / 1000, N: n}
 }
 
+// PerSecond spreads completed checkpoints over the seconds in which they completed.
+func PerSecond(completed int, seconds float64) stats.Figure {
+	if seconds <= 0 {
+		return stats.None(0, "the phase took no time")
+	}
+	return stats.Figure{Value: float64(completed) / seconds, N: completed}
+}
+
 // perCheckpoint is a sum of the trace over the completed checkpoints of a phase.
 func (d *Data) perCheckpoint(phase string, column func(t *Traffic) int64) stats.Figure {
 	t, n := d.Traffic[phase], d.ended(phase, completed)

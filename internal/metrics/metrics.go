@@ -24,6 +24,7 @@ const (
 	Count   Unit = "" // a plain number
 	Share   Unit = "share"
 	PerSec  Unit = "ms/s" // a slope
+	Often   Unit = "1/s"
 	PerCkpt Unit = "1/checkpoint"
 	Dollars Unit = "$"
 )
@@ -76,7 +77,7 @@ type Metric struct {
 
 // Timed tells whether its value in a simulated run comes from the cost model. Counts and bytes are real there too.
 func (m Metric) Timed() bool {
-	return m.Unit == Millis || m.Unit == Micros || m.Unit == Rate || m.Unit == PerSec || m.Unit == Share
+	return m.Unit == Millis || m.Unit == Micros || m.Unit == Rate || m.Unit == PerSec || m.Unit == Often || m.Unit == Share
 }
 
 // All lists the metrics in the order of the table. The slice is the caller's.

@@ -21,13 +21,16 @@ type family struct {
 	unit        Unit
 	samples     Samples
 	of          func(d *Data, phase string) []float64
+	measured    bool // there is none of it in the simulated world
 }
 
 // of each checkpoint that completed in the phase.
 func checkpointFamilies() []family {
 	column := func(name, about string, unit Unit, column func(c *results.CheckpointRow) results.Opt) family {
-		return family{name, about, unit, Checkpoints, func(d *Data, phase string) []float64 { return d.completed(phase, column) }}
+		return family{name: name, about: about, unit: unit, samples: Checkpoints, of: func(d *Data, phase string) []float64 { return d.completed(phase, column) }}
 	}
+	encode := column("checkpoint.metadataEncode", "time to make the metadata object of a checkpoint", Millis, func(c *results.CheckpointRow) results.Opt { return c.Encode })
+	encode.measured = true
 	return []family{
 		column("checkpoint.duration", "from the trigger of a checkpoint to its completion", Millis, func(c *results.CheckpointRow) results.Opt { return c.Duration }),
 		column("checkpoint.late", "from the moment a checkpoint was due to its completion", Millis, lateness),
@@ -41,6 +44,9 @@ func checkpointFamilies() []family {
 		column("checkpoint.size.delta", "log on top of the materialized part", Bytes, func(c *results.CheckpointRow) results.Opt { return c.Delta }),
 		column("checkpoint.materialized", "materialized state that a checkpoint names for the first time", Bytes, func(c *results.CheckpointRow) results.Opt { return c.Materialized }),
 		column("checkpoint.objects", "objects that a checkpoint names for the first time", Count, func(c *results.CheckpointRow) results.Opt { return c.Objects }),
+		column("checkpoint.dead", "bytes of the objects that a checkpoint names which are no part of it", Bytes, func(c *results.CheckpointRow) results.Opt { return c.Dead }),
+		column("checkpoint.metadata", "size of the metadata object of a checkpoint, not in its full size", Bytes, func(c *results.CheckpointRow) results.Opt { return c.Metadata }),
+		encode,
 	}
 }
 
@@ -70,15 +76,15 @@ func (f family) metrics() (all []Metric) {
 	for _, q := range quantiles {
 		all = append(all, Metric{
 			Name: f.name + "." + q.suffix, About: fmt.Sprintf("%s: %s", f.about, percentile(q.suffix)), Unit: f.unit, Better: Lower, Samples: f.samples,
-			Need: stats.Needed(q.q), quantile: q.q,
+			Need: stats.Needed(q.q), quantile: q.q, Measured: f.measured,
 			of: func(d *Data, phase string, m *Metric) stats.Figure { return stats.Quantile(f.of(d, phase), m.quantile) },
 		})
 	}
 	return append(all,
-		Metric{Name: f.name + ".mean", About: f.about + ": mean", Unit: f.unit, Better: Lower, Samples: f.samples, of: func(d *Data, phase string, _ *Metric) stats.Figure {
+		Metric{Name: f.name + ".mean", About: f.about + ": mean", Unit: f.unit, Better: Lower, Samples: f.samples, Measured: f.measured, of: func(d *Data, phase string, _ *Metric) stats.Figure {
 			return stats.Mean(f.of(d, phase))
 		}},
-		Metric{Name: f.name + ".max", About: f.about + ": the greatest", Unit: f.unit, Better: Lower, Samples: f.samples, of: func(d *Data, phase string, _ *Metric) stats.Figure {
+		Metric{Name: f.name + ".max", About: f.about + ": the greatest", Unit: f.unit, Better: Lower, Samples: f.samples, Measured: f.measured, of: func(d *Data, phase string, _ *Metric) stats.Figure {
 			return greatest(f.of(d, phase))
 		}})
 }
@@ -99,6 +105,11 @@ func counts() []Metric {
 	}
 	return []Metric{
 		ended("checkpoints.completed", "checkpoints that completed", completed, Higher),
+		{Name: "checkpoints.perSecond", Unit: Often, Better: Higher, Samples: Whole,
+			About: "checkpoints that completed, a second: no more than one an interval, and fewer where a checkpoint takes longer than that, since the triggers that come meanwhile are skipped",
+			of: func(d *Data, phase string, _ *Metric) stats.Figure {
+				return d.whole(phase, func(p Phase) stats.Figure { return PerSecond(d.ended(p.Name, completed), p.To-p.From) })
+			}},
 		ended("checkpoints.aborted", "checkpoints that were aborted", aborted, Lower),
 		ended("checkpoints.skipped", "triggers that were skipped", skipped, Lower),
 		{Name: "materializations", About: "materializations that were confirmed, each subtask's for itself", Unit: Count, Samples: Whole, of: func(d *Data, phase string, _ *Metric) stats.Figure {
@@ -232,6 +243,8 @@ func costs() []Metric {
 	}
 	return slices.Concat(prices(), logTraffic(stored), []Metric{
 		perCheckpoint("requestsPerCheckpoint", "requests to the store, but for restores and the audit, over completed checkpoints", PerCkpt, func(t *Traffic) int64 { return t.Requests }),
+		perCheckpoint("metadata.requestsPerCheckpoint", "requests for metadata objects and the coordinator log, over completed checkpoints", PerCkpt, func(t *Traffic) int64 { return t.Meta.Requests }),
+		perCheckpoint("metadata.bytesPerCheckpoint", "bytes put for metadata objects and the coordinator log, over completed checkpoints", Bytes, func(t *Traffic) int64 { return t.Meta.Written }),
 		perCheckpoint("bytesPerCheckpoint", "bytes put, materializations included, over completed checkpoints", Bytes, func(t *Traffic) int64 { return t.Written }),
 		stored("store.bytesPerRecord", "bytes put over records first emitted", Bytes, bytesPerRecord),
 		stored("storedBytes.max", "bytes of all objects in the store, at most", Bytes, func(d *Data, p Phase) stats.Figure {

@@ -124,6 +124,9 @@ type CheckpointRow struct {
 	Preemptive   Opt    `csv:"preemptive_bytes"`
 	Materialized Opt    `csv:"materialized_bytes"`
 	Objects      Opt    `csv:"objects_put"`
+	Dead         Opt    `csv:"dead_bytes" added:"later"`
+	Metadata     Opt    `csv:"metadata_bytes" added:"later"`
+	Encode       Opt    `csv:"metadata_encode_ms" added:"later"` // empty when simulated
 	Phase        string `csv:"phase"`
 	Discard      bool   `csv:"discard"` // its phase is left out of statistics
 	Attempt      uint64 `csv:"attempt"`

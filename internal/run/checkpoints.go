@@ -87,6 +87,12 @@ func (t *checkpointTable) end(e *history.Event, status string) {
 		row.Base, row.Delta = results.Some(s.Base), results.Some(s.Delta)
 		row.Preemptive, row.Materialized = results.Some(s.Preemptive), results.Some(s.Materialized)
 		row.Objects = results.Some(s.Objects)
+		if status == "completed" {
+			row.Dead, row.Metadata = results.Some(max(0, s.Held-s.Full)), results.Some(s.Metadata)
+			if !t.plan.Simulated() {
+				row.Encode = results.Some(millis(s.Encode))
+			}
+		}
 	}
 	_ = t.out.Append(*row)
 }
