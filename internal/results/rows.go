@@ -149,6 +149,10 @@ type RecoveryRow struct {
 	Recovery    Opt    `csv:"recovery_ms"`
 	BaseBytes   Opt    `csv:"base_bytes"`
 	DeltaBytes  Opt    `csv:"delta_bytes"`
+	Download    Opt    `csv:"download_ms" added:"later"`
+	LocalBytes  Opt    `csv:"local_bytes" added:"later"`
+	LocalHits   Opt    `csv:"local_hits" added:"later"`
+	LocalMisses Opt    `csv:"local_misses" added:"later"`
 	Replayed    Opt    `csv:"replayed_records"`
 	Reprocessed Opt    `csv:"reprocessed_records"`
 	Checkpoint  uint64 `csv:"checkpoint"`

@@ -135,3 +135,25 @@ func TestWorkersDisksAreFolders(t *testing.T) {
 		})
 	}
 }
+
+// TestE04DownloadsAreApart: a recovery says how long it asked the store, and what came from copies instead.
+func TestE04DownloadsAreApart(t *testing.T) {
+	for _, disk := range []string{"keep", "lose"} {
+		p := recovering(t, "heap", true, true, disk)
+		p.Faults = append(p.Faults, plan.Fault{ID: "slow", Kind: "store-latency", Phase: "chaos", Where: "store",
+			With: json.RawMessage(`{"op":"get","delay":"20ms"}`), At: plan.Trigger{Phase: "start"}, For: seconds(1.5)})
+		rd := carryOut(t, p)
+		rows, err := results.ReadCSV[results.RecoveryRow](rd.Path(results.RecoveriesFile))
+		if err != nil || len(rows) != 1 {
+			t.Fatalf("%d recoveries (%v), want 1", len(rows), err)
+		}
+		r := rows[0]
+		all := r.BaseBytes.Value + r.DeltaBytes.Value
+		if disk == "keep" && (r.Download.Value != 0 || !r.Download.Set || r.LocalBytes.Value != all || all == 0 || r.LocalMisses.Value != 0) {
+			t.Errorf("disks kept: %+v", r)
+		}
+		if disk == "lose" && (r.Download.Value <= 0 || r.Download.Value > r.RestoreBase.Value+r.Replay.Value || r.LocalBytes.Value >= all || r.LocalMisses.Value == 0) {
+			t.Errorf("a disk lost: %+v", r)
+		}
+	}
+}

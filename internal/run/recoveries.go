@@ -21,6 +21,7 @@ type recoveryTable struct {
 	rescale  *history.Event
 	open     []*recovery // in order; the last one is of the running attempt
 	restored map[uint64][]int64
+	fetched  *downloads // nil: not known
 }
 
 type recovery struct {
@@ -132,6 +133,11 @@ func (t *recoveryTable) follow(e *history.Event) {
 		if e.Attempt == r.attempt {
 			r.row.BaseBytes = add(r.row.BaseBytes, e.Bytes)
 		}
+	case history.RestoreCopied:
+		if e.Attempt == r.attempt {
+			r.row.LocalBytes = add(r.row.LocalBytes, e.Bytes)
+			r.row.LocalHits, r.row.LocalMisses = add(r.row.LocalHits, e.Count), add(r.row.LocalMisses, e.From)
+		}
 	case history.OutputFirst:
 		if !r.output && e.Attempt == r.attempt {
 			r.output, r.t5 = true, e.At
@@ -155,6 +161,9 @@ func (t *recoveryTable) close() error {
 		}
 		if r.loaded {
 			row.RestoreBase, row.Replay = results.Some(millis(r.t3-r.t2)), results.Some(millis(r.t4-r.t3))
+			if t.fetched != nil {
+				row.Download = results.Some(millis(t.fetched.within(r.attempt, r.t2, r.t4)))
+			}
 		}
 		if r.output {
 			// a subtask may reach its first output while a slower one restores: the segments then end with the restore

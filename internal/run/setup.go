@@ -90,6 +90,7 @@ func (r *run) setUp(ctx context.Context) error {
 	r.recorder.Observe(r.watchers.Observe)
 	r.recorder.Observe(r.triggers.observe)
 	r.recorder.Tally(r.checkpoints.observe)
+	r.recoveries.fetched = newDownloads(r.world)
 	r.recorder.Tally(r.recoveries.observe)
 	if r.o.Progress != nil {
 		r.recorder.Tally(r.o.Progress)
@@ -212,6 +213,7 @@ func (r *run) openStore(ctx context.Context) error {
 	traced := store.WithTrace(dstl.Over(faulty, s.log), func(row history.Request) {
 		row.Log = beside && strings.HasPrefix(row.Key, dstl.Prefix)
 		_ = r.objects.Append(row)
+		r.recoveries.fetched.observe(row)
 	}, r.world)
 	r.probe = traced
 	s.run = store.WithRetry(store.WithHooks(traced, r.hooks()), store.DefaultRetryPolicy(), r.world)
