@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -86,6 +87,9 @@ func flagsOf(c *cobra.Command) map[string]bool {
 	c.InitDefaultHelpFlag()
 	names := map[string]bool{}
 	c.Flags().VisitAll(func(f *pflag.Flag) { names[f.Name] = true })
+	for _, sub := range c.Commands() { // a line names the first word of a command only
+		maps.Copy(names, flagsOf(sub))
+	}
 	return names
 }
 

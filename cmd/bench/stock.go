@@ -138,8 +138,8 @@ func newResultsPrune(stdout io.Writer) *cobra.Command {
 		Use: "prune", Short: "Remove old results: says which, and does so with --yes",
 		Long: "prune removes invocations of a results folder, all but the newest --keep of each scenario, and of these only what is older than\n" +
 			"--older-than. Without --yes it says what it would remove. What cannot be read is kept unless --unreadable is given. What has not\n" +
-			"ended, or cannot be read, is kept while something was written to it within the last hour: a run may be under way. Folders that\n" +
-			"bench did not make are not touched.",
+			"ended, or cannot be read, is kept while something was written to it within the last hour: a run may be under way. Folders\n" +
+			"that something else made are not touched.",
 		Example: "  bench results prune --keep 5\n" +
 			"  bench results prune --older-than 720h --yes",
 		RunE: func(cmd *cobra.Command, args []string) error {
