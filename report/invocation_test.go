@@ -26,6 +26,8 @@ type made struct {
 	fail  bool // the last run violates F5
 	// expect are bounds on figures of phase steady, metric and statement in turn.
 	expect []string
+	// starts are modes in which the job is started, one after the other, after the phase rescale.
+	starts []string
 	// change is called with every plan before it is written.
 	change func(p *plan.Plan)
 }
@@ -227,6 +229,10 @@ func (r *madeRun) happen() {
 			r.event(history.Event{Kind: history.PhaseBegin, Phase: name})
 		}
 		r.sample(s)
+		if k := s - 51; k >= 0 && k < len(r.m.starts) {
+			r.event(history.Event{Kind: history.JobStopped, Checkpoint: r.id})
+			r.event(history.Event{Kind: history.JobStarted, Checkpoint: r.id, Text: "last-checkpoint", Reason: r.m.starts[k], Count: 5})
+		}
 		if !r.m.quiet && s > 0 && s < 56 {
 			attempt = r.disturb(s, attempt)
 			r.checkpoint(s, attempt)

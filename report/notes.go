@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -71,6 +72,9 @@ func (inv *Invocation) notes(t *table) (list []string) {
 	for _, r := range inv.Runs {
 		if text := r.savepointText(t.sim); text != "" {
 			list = append(list, "savepoints of "+oneLine(r.Entry.Name)+": "+text)
+		}
+		if text := r.startText(); text != "" {
+			list = append(list, "starts of "+oneLine(r.Entry.Name)+": "+text)
 		}
 	}
 	if at := inv.Manifest.ObjectsAt; at != "" {
@@ -297,6 +301,29 @@ func (r *Run) savepointText(sim bool) string {
 		parts = append(parts, fmt.Sprintf("%d aborted", failed))
 	}
 	return strings.Join(parts, "; ")
+}
+
+// startText says in words from what a run's job was started, and who owned that; empty where it never was stopped.
+func (r *Run) startText() string {
+	var parts []string
+	for _, s := range r.story.starts {
+		parts = append(parts, fmt.Sprintf("%s %d, %s, parallelism %d", oneLine(s.from), s.checkpoint, oneLine(s.mode), s.parallelism))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// startModes names the modes in which jobs of the runs were started, each once; empty where none was.
+func (inv *Invocation) startModes() string {
+	seen := map[string]bool{}
+	for _, r := range inv.Runs {
+		for _, s := range r.story.starts {
+			seen[s.mode] = true
+		}
+	}
+	if len(seen) == 0 {
+		return ""
+	}
+	return "starts " + strings.Join(slices.Sorted(maps.Keys(seen)), ", ")
 }
 
 // again lists the command lines that repeat the invocation, one run of it, and the judging. All of them exist.

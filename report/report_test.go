@@ -174,6 +174,24 @@ func TestNoGainIsDerivedFromTheFigures(t *testing.T) {
 	}
 }
 
+func TestStartsNameTheirModes(t *testing.T) {
+	head, notes := "local · starts claim, no-claim", "starts of off-1: last-checkpoint 49, no-claim, parallelism 5; last-checkpoint 50, claim, parallelism 5"
+	inv := fresh(t, made{arms: []string{"off"}, reps: 1, starts: []string{"no-claim", "claim", "no-claim"}})
+	_, html := render(t, inv)
+	for form, text := range map[string]string{"terminal": Terminal(inv), "summary": summary(inv), "page": html} {
+		text = strings.Join(strings.Fields(text), " ")
+		if !strings.Contains(text, head) || !strings.Contains(text, notes) {
+			t.Errorf("%s lacks %q or %q:\n%s", form, head, notes, text)
+		}
+	}
+	if text := Terminal(fresh(t, made{arms: []string{"off"}, reps: 1})); strings.Contains(text, "starts ") {
+		t.Errorf("a job that was never stopped was started:\n%s", text)
+	}
+	if !notable(history.JobStarted) || !notable(history.JobStopped) {
+		t.Error("a timeline leaves starts out")
+	}
+}
+
 func TestManyArmsAreShownInParts(t *testing.T) {
 	arms := []string{"off", "a-on", "b-on", "c-on", "d-on", "e-on"}
 	inv := fresh(t, made{arms: arms, reps: 1})

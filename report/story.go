@@ -27,9 +27,11 @@ type story struct {
 	notes     []string
 	// savepoints are those that were asked for, as they ended.
 	savepoints []savepoint
-	end        float64
-	events     int64
-	timeline   timeline
+	// starts are the job's later ones, each from what it left when it was stopped.
+	starts   []start
+	end      float64
+	events   int64
+	timeline timeline
 }
 
 // phaseSpan is a phase as it went.
@@ -46,6 +48,13 @@ type savepoint struct {
 	completed bool
 	millis    float64
 	bytes     int64
+}
+
+// start is one of a job that was stopped, from a savepoint or a checkpoint.
+type start struct {
+	from, mode  string // as in the plan
+	checkpoint  uint64
+	parallelism int64
 }
 
 // stopped is the id of the bands in which there was no job.
@@ -135,6 +144,7 @@ func (s *story) disturb(e *history.Event, at float64) {
 		s.bands = append(s.bands, band{id: stopped, rescale: true, from: at})
 	case history.JobStarted:
 		s.endBand(stopped, true, at)
+		s.starts = append(s.starts, start{from: e.Text, mode: e.Reason, checkpoint: e.Checkpoint, parallelism: e.Count})
 	case history.SavepointCompleted, history.SavepointAborted:
 		p := savepoint{form: e.Text, completed: e.Kind == history.SavepointCompleted, millis: float64(e.Dur) / 1e6}
 		if e.Sizes != nil {
@@ -274,7 +284,7 @@ func notable(k history.Kind) bool {
 	switch k {
 	case history.PhaseBegin, history.CaughtUp, history.AttemptStarted, history.AttemptFailed, history.AttemptRunning,
 		history.CheckpointTriggered, history.CheckpointCompleted, history.CheckpointAborted, history.CheckpointSubsumed,
-		history.RescaleBegin, history.RescaleDone, history.WorkerDown, history.CoordinatorDown, history.CoordinatorTakeover,
+		history.RescaleBegin, history.RescaleDone, history.JobStopped, history.JobStarted, history.WorkerDown, history.CoordinatorDown, history.CoordinatorTakeover,
 		history.FaultHit, history.FaultHealed, history.FaultMissed, history.CleanUp, history.RunEnd:
 		return true
 	}

@@ -97,7 +97,7 @@ func (inv *Invocation) head() string {
 	if inv.simulated() {
 		world = "SIMULATED"
 	}
-	return oneLine(fmt.Sprintf("%s · store %s · profile %s", world, m.Store, m.Profile))
+	return oneLine(dotted(fmt.Sprintf("%s · store %s · profile %s", world, m.Store, m.Profile), inv.startModes()))
 }
 
 // dotted joins what is not empty.
