@@ -16,7 +16,7 @@ import (
 // warnings are what limits the figures, most serious first.
 func (inv *Invocation) warnings(t *table) (list []string) {
 	m := &inv.Manifest
-	if m.Outcome == "running" {
+	if m.Outcome == results.Running {
 		list = append(list, "the program ended before this invocation did")
 	}
 	for _, r := range inv.Runs {

@@ -201,4 +201,4 @@ func (p *pruning) choose(all []results.Stored, now time.Time) (gone []results.St
 }
 
 // hasEnded tells whether an invocation says how it ended.
-func hasEnded(x *results.Stored) bool { return x.Problem == nil && x.Manifest.Outcome != "" }
+func hasEnded(x *results.Stored) bool { return x.Problem == nil && x.Manifest.Outcome != results.Running }

@@ -15,8 +15,8 @@ func TestPruneKeepsWhatItMust(t *testing.T) {
 		return results.Stored{Dir: results.Dir(dir), Scenario: scenario, Changed: now.Add(-age), Manifest: results.Manifest{Outcome: outcome}, Problem: problem}
 	}
 	all := []results.Stored{ // the newest first
-		at("running", "a", time.Minute, "", nil), at("a3", "a", 2*time.Hour, "pass", nil), at("torn", "a", 3*time.Hour, "", errors.New("torn")),
-		at("b1", "b", 4*time.Hour, "pass", nil), at("a2", "a", 5*time.Hour, "pass", nil), at("killed", "a", 6*time.Hour, "", nil), at("a1", "a", 50*time.Hour, "pass", nil),
+		at("running", "a", time.Minute, results.Running, nil), at("a3", "a", 2*time.Hour, "pass", nil), at("torn", "a", 3*time.Hour, "", errors.New("torn")),
+		at("b1", "b", 4*time.Hour, "pass", nil), at("a2", "a", 5*time.Hour, "pass", nil), at("killed", "a", 6*time.Hour, results.Running, nil), at("a1", "a", 50*time.Hour, "pass", nil),
 	}
 	for _, c := range []struct {
 		p    pruning

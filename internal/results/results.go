@@ -110,6 +110,9 @@ type RunEntry struct {
 	Took    time.Duration `json:"tookNs"`
 }
 
+// Running is the outcome that a manifest has until the invocation ends. It stays if the program dies.
+const Running = "running"
+
 // Dir is the directory of an invocation.
 type Dir string
 

@@ -55,7 +55,7 @@ func Invoke(deps Deps, v Invocation) (results.Dir, results.Manifest, error) {
 	if err != nil {
 		return "", m, err
 	}
-	m.Schema, m.Outcome, m.Exit = results.Schema, "running", 2 // what holds if the program dies
+	m.Schema, m.Outcome, m.Exit = results.Schema, results.Running, 2 // what holds if the program dies
 	for i := range v.Plans {
 		p := &v.Plans[i]
 		m.Runs = append(m.Runs, results.RunEntry{Name: Name(p), Arm: p.Arm, Rep: p.Rep, Status: "not-run"})
