@@ -31,7 +31,7 @@ var (
 
 func deps() run.Deps {
 	return run.Deps{
-		Workloads: catalog.Workloads(), Faults: catalog.Faults(), Backends: catalog.Backends(),
+		Workloads: catalog.Workloads(), Faults: catalog.Faults(), Backends: catalog.Backends(), Storages: catalog.LogStorages(),
 		Provision: func(ctx context.Context, w world.World, spec string) (store.Bucket, provision.Description, error) {
 			return provision.Open(ctx, w, spec, provision.Options{})
 		},

@@ -54,7 +54,11 @@ func GenerateReal(n int, store string) plan.Plan {
 	return g.p
 }
 
-func generate(n int, l length) plan.Plan { return draw(n, l).p }
+func generate(n int, l length) plan.Plan {
+	g := draw(n, l)
+	g.storage()
+	return g.p
+}
 
 func draw(n int, l length) *generator {
 	g := &generator{n: n, l: l, r: seed.Stream(uint64(n), "explore/plan")}
@@ -209,7 +213,7 @@ func (g *generator) disturbMore() {
 // their own too. A plan whose reads are to be damaged gets none: with copies at hand a restore may read nothing from the store, and
 // the fault would be without effect.
 func (g *generator) copies() {
-	if slices.ContainsFunc(g.p.Faults, func(f plan.Fault) bool { return f.Kind == "flipped-byte" }) {
+	if g.flipsBytes() {
 		return
 	}
 	if r := seed.Stream(uint64(g.n), "explore/copies"); r.IntN(4) == 0 {
@@ -228,6 +232,22 @@ func (g *generator) uploads() {
 	if r.IntN(3) == 0 {
 		u.RetryShare, u.RetriesPerSecond = pick(r, 0.01, 0.1), 1+r.IntN(3)
 	}
+}
+
+// storage lets the log lie in files beside the store in one of five simulated plans whose changelog is on. Its draws have a stream of their own
+// too. A plan whose reads are to be damaged keeps its log in the store: the faults of the store do not reach the files.
+func (g *generator) storage() {
+	if !g.p.Backend.Changelog.Enabled || g.flipsBytes() {
+		return
+	}
+	if r := seed.Stream(uint64(g.n), "explore/storage"); r.IntN(5) == 0 {
+		g.p.Backend.Changelog.Storage = plan.LogFile
+	}
+}
+
+// flipsBytes tells whether what restores read from the store is to be damaged.
+func (g *generator) flipsBytes() bool {
+	return slices.ContainsFunc(g.p.Faults, func(f plan.Fault) bool { return f.Kind == "flipped-byte" })
 }
 
 // container makes the server's container suffer one thing, in a phase of its own: while no request arrives, most faults of

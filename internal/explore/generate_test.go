@@ -45,3 +45,22 @@ func TestPlansVaryTheUploads(t *testing.T) {
 		t.Errorf("of 200 plans %d hedge and %d have few retries", hedged, scarce)
 	}
 }
+
+// TestPlansVaryTheStorage: some of the plans whose changelog is on have their log in files, none of those that damage what restores
+// read from the store, since no fault of the store reaches the files.
+func TestPlansVaryTheStorage(t *testing.T) {
+	files := 0
+	for n := range 400 {
+		p := explore.Generate(n)
+		if p.Backend.Changelog.Storage != plan.LogFile {
+			continue
+		}
+		files++
+		if !p.Backend.Changelog.Enabled || slices.ContainsFunc(p.Faults, func(f plan.Fault) bool { return f.Kind == "flipped-byte" }) {
+			t.Errorf("plan %d has its log in files: changelog %t, faults %v", n, p.Backend.Changelog.Enabled, p.Faults)
+		}
+	}
+	if files < 15 || files > 60 {
+		t.Errorf("of 200 plans with a changelog %d have their log in files", files)
+	}
+}
