@@ -50,8 +50,11 @@ func middle(values []float64) stats.Figure {
 	return stats.Figure{Value: sorted[(len(sorted)-1)/2], N: len(sorted)}
 }
 
-// slow tells whether checkpoints take longer than their interval: then they come one after the other.
-func (p pacing) slow() bool { return p.interval > 0 && p.median.OK() && p.median.Value > p.interval }
+// slow tells whether checkpoints hold each other up: they take longer than their interval, and triggers were skipped for it. Where several
+// may be under way none need be.
+func (p pacing) slow() bool {
+	return p.interval > 0 && p.median.OK() && p.median.Value > p.interval && p.busy > 0
+}
 
 // perSecond is completed checkpoints a second of the window's phases that were carried through.
 func (a *arm) perSecond(w window) stats.Figure {
@@ -102,7 +105,7 @@ func (t *table) pacingRows() {
 func (t *table) pacingWarnings() (all []string) {
 	for _, a := range t.arms {
 		if p := a.pacing(t.window); p.slow() {
-			all = append(all, fmt.Sprintf("checkpoints of %s take longer than their interval of %s (median %s): they come one after the other, and %s that came meanwhile were skipped",
+			all = append(all, fmt.Sprintf("checkpoints of %s take longer than their interval of %s (median %s): %s that came meanwhile were skipped",
 				a.name, formatMillis(p.interval), unitMillis.format(p.median.Value, t.sim), plural(p.busy, "trigger")))
 		}
 	}

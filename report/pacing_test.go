@@ -28,12 +28,14 @@ func TestE10PacingIsTold(t *testing.T) {
 		return &arm{name: name, short: name, plan: p, runs: []*Run{r}}
 	}
 	quick, slow := armOf("quick", 100*time.Millisecond, 5, 0), armOf("slow", 100*time.Millisecond, 190, 49)
+	beside := armOf("beside", 100*time.Millisecond, 190, 0) // several were under way, and none held another up
 	for _, c := range []struct {
 		arms     []*arm
 		note     string
 		warnings int
 	}{
 		{[]*arm{quick}, "limited by interval", 0},
+		{[]*arm{beside}, "limited by interval", 0},
 		{[]*arm{slow}, "limited by what a checkpoint takes", 1},
 		{[]*arm{quick, slow}, "limited by interval: quick; by what a checkpoint takes: slow", 1},
 	} {
