@@ -307,7 +307,7 @@ func RunMigrationAcross(t *testing.T, all []Named, form string) {
 				r := h.released(1+h.rng.IntN(4), at, version)
 				r.compare()
 				r.fill(60)
-				at = r.checkpoint()
+				r.checkpoint()
 				r.fill(40)
 				if at = r.checkpoint(); form != "" {
 					at = r.savepoint(form)

@@ -201,4 +201,6 @@ func (p *pruning) choose(all []results.Stored, now time.Time) (gone []results.St
 }
 
 // hasEnded tells whether an invocation says how it ended.
-func hasEnded(x *results.Stored) bool { return x.Problem == nil && x.Manifest.Outcome != results.Running }
+func hasEnded(x *results.Stored) bool {
+	return x.Problem == nil && x.Manifest.Outcome != results.Running
+}
