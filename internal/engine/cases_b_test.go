@@ -111,14 +111,18 @@ func TestB22NothingIsNumberedTwice(t *testing.T) {
 	})
 }
 
-// panicky is a backend that panics while it restores, in its own process or in another one that it waits for.
+// panicky is a backend that panics while it restores, in its own process or in another one that it waits for, or before, when the worker
+// makes it.
 type panicky struct {
 	backend.Factory
-	beside bool
-	armed  *bool
+	beside, before bool
+	armed          *bool
 }
 
 func (p panicky) ForWorker(ctx context.Context, e backend.WorkerEnv) (backend.Backend, error) {
+	if *p.armed && p.before {
+		panic("decoder of " + e.Worker)
+	}
 	b, err := p.Factory.ForWorker(ctx, e)
 	return panickyBackend{b, p, e.World}, err
 }
@@ -145,6 +149,7 @@ func (b panickyBackend) Open(ctx context.Context, o backend.OpenOptions) (backen
 func TestB23ErrorsOfARestoreEndTheJob(t *testing.T) {
 	for _, c := range []struct{ what, want string }{
 		{"403", "access denied"}, {"panic", "decoder of count-"}, {"panic beside", "decoder of count-"},
+		{"panic before", "panicked while it started"},
 	} {
 		for name, nested := range map[string]backend.Factory{"heap": heap.New(heap.Options{}), "heap-on": backends()["heap-on"]} {
 			t.Run(c.what+" "+name, func(t *testing.T) {
@@ -152,7 +157,7 @@ func TestB23ErrorsOfARestoreEndTheJob(t *testing.T) {
 					armed := false
 					s := newSite(t, w, func(cfg *Config) {
 						cfg.Settings.Restart = plan.Restart{Strategy: plan.RestartFixed, Attempts: 3}
-						cfg.Backend = panicky{Factory: nested, beside: c.what == "panic beside", armed: &armed}
+						cfg.Backend = panicky{Factory: nested, beside: c.what == "panic beside", before: c.what == "panic before", armed: &armed}
 					})
 					s.submit(ctx)
 					s.until(ctx, "checkpoints with a base", func() bool {

@@ -43,7 +43,7 @@ func (a *execution) name() string { return fmt.Sprintf("%s/attempt-%d", a.w.name
 
 // supervise runs the attempt and tells the leader when its last process has ended.
 func (a *execution) supervise(ctx context.Context) error {
-	if err := a.start(); err != nil {
+	if err := a.begin(ctx); err != nil {
 		a.fail(ctx, nil, err)
 	}
 	// Not before it is told to: an attempt that fails here is over when the leader says so, who has to end it elsewhere too.
@@ -61,6 +61,19 @@ func (a *execution) supervise(ctx context.Context) error {
 	}
 	a.w.ended(ctx, a)
 	return nil
+}
+
+// begin starts the attempt. A panic goes on, but the leader hears of it first: else the job would wait for this worker.
+func (a *execution) begin(ctx context.Context) error {
+	done := false
+	defer func() {
+		if !done && ctx.Err() == nil {
+			a.fail(ctx, nil, errors.New("the attempt panicked while it started"))
+		}
+	}()
+	err := a.start()
+	done = true
+	return err
 }
 
 // start opens the backend and starts the loops.
