@@ -76,6 +76,8 @@ func (inv *Invocation) figure(name string) *figure {
 		return partsChart(inv)
 	case chartCurve:
 		return curveChart(inv)
+	case chartUploads:
+		return uploadsChart(inv)
 	default:
 		return recoveryChart(inv)
 	}

@@ -24,11 +24,12 @@ const (
 	chartAge      = "recovery-point-age"
 	chartParts    = "size-parts"
 	chartCurve    = "recovery-curve"
+	chartUploads  = "log-uploads"
 )
 
 // Charts lists the charts that a scenario can name, in the order of the page.
 func Charts() []string {
-	return []string{chartDuration, chartECDF, chartSizes, chartParts, chartAge, chartRecovery, chartCurve}
+	return []string{chartDuration, chartECDF, chartSizes, chartParts, chartAge, chartRecovery, chartCurve, chartUploads}
 }
 
 // Write renders everything but the terminal's text into the invocation's directory: plots/<chart>.svg and .png for each

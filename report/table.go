@@ -171,16 +171,15 @@ func (t *table) storeRows() {
 // costRows are what a store with the prices of the plans would bill.
 func (t *table) costRows() {
 	names := t.prices()
-	label := "cost"
-	if len(names) == 1 {
-		label += ", " + names[0]
-	}
-	r := t.figure(row{label: label, stat: "an hour", name: "cost an hour", unit: unitDollars, better: lower}, func(a *arm) stats.Figure { return a.cost(t.window).hour })
-	if len(names) > 1 {
+	r := t.figure(row{label: "cost an hour", name: "cost an hour", unit: unitDollars, better: lower}, func(a *arm) stats.Figure { return a.cost(t.window).hour })
+	switch {
+	case len(names) == 1:
+		r.note = "prices: " + oneLine(names[0])
+	case len(names) > 1:
 		r.note = "not of one price list: " + list(names)
 	}
-	t.figure(row{stat: "a ckpt", name: "cost a checkpoint", unit: unitDollars, better: lower, sub: true}, func(a *arm) stats.Figure { return a.cost(t.window).checkpoint })
-	t.figure(row{stat: "a million records", name: "cost of a million records", unit: unitDollars, better: lower, sub: true}, func(a *arm) stats.Figure { return a.cost(t.window).million })
+	t.figure(row{label: "  a checkpoint", name: "cost a checkpoint", unit: unitDollars, better: lower, sub: true}, func(a *arm) stats.Figure { return a.cost(t.window).checkpoint })
+	t.figure(row{label: "  a million records", name: "cost of a million records", unit: unitDollars, better: lower, sub: true}, func(a *arm) stats.Figure { return a.cost(t.window).million })
 }
 
 // prices names the price lists of the runs, each once.

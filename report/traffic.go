@@ -25,6 +25,8 @@ type traffic struct {
 	rows []trafficRow // sorted by cause and operation
 	// puts are the durations in microseconds of successful puts of state that no fault touched.
 	puts *hdrhistogram.Histogram
+	// uploads are the puts of segments of the log, by class of their size.
+	uploads map[int]*uploads
 }
 
 // trafficRow is a line of the table of requests.
@@ -40,7 +42,7 @@ func (r *Run) loadObjects(path string) error {
 	type key struct{ cause, op string }
 	rows := map[key]*trafficRow{}
 	t := &r.traffic
-	t.puts = hdrhistogram.New(1, maxMicros, 3)
+	t.puts, t.uploads = hdrhistogram.New(1, maxMicros, 3), map[int]*uploads{}
 	sums := metrics.NewTrafficReader(r.data.Phases)
 	err := eachLine(path, func(q *history.Request) {
 		k := key{q.Cause, q.Op}
@@ -69,6 +71,7 @@ func (r *Run) loadObjects(path string) error {
 			row.ambiguous++
 		}
 		r.time(q)
+		t.upload(q)
 		sums.See(q)
 	})
 	r.data.Traffic = sums.Traffic()
