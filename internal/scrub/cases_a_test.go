@@ -44,7 +44,7 @@ func (b *swept) Put(ctx context.Context, key string, body []byte, o store.PutOpt
 	if err := b.w.Sleep(ctx, 50*time.Millisecond); err != nil { // nobody has heard of it yet
 		return err
 	}
-	if b.puts++; b.puts%7 == 0 && !b.busy {
+	if b.puts++; b.puts%5 == 0 && !b.busy {
 		b.busy = true
 		b.sweep(ctx, key)
 		b.busy = false
