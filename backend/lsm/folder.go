@@ -6,7 +6,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -59,6 +61,10 @@ func sweep(at string) {
 	}
 	own := fmt.Sprintf("%s%d-", folderMark, os.Getpid()) // a process can take its own locks twice
 	for _, e := range entries {
+		if e.IsDir() && unfinished(e.Name()) {
+			_ = os.RemoveAll(filepath.Join(at, e.Name()))
+			continue
+		}
 		if !e.IsDir() || !strings.HasPrefix(e.Name(), folderMark) || strings.HasPrefix(e.Name(), own) {
 			continue
 		}
@@ -73,4 +79,22 @@ func sweep(at string) {
 		_ = os.RemoveAll(dir)
 		_ = lock.Close()
 	}
+}
+
+// unfinished tells whether a folder is one that a process was about to lock when it died: it cannot be asked by its lock whether its owner
+// lives. Where processes that do not see each other share a folder, a live one may be taken for dead in the instant before it has the
+// lock; its run then ends with an error at once.
+func unfinished(name string) bool {
+	rest, ok := strings.CutPrefix(name, newMark)
+	number, _, dash := strings.Cut(rest, "-")
+	pid, err := strconv.Atoi(number)
+	if !ok || !dash || err != nil || pid <= 0 || pid == os.Getpid() {
+		return false
+	}
+	p, err := os.FindProcess(pid)
+	if err != nil {
+		return false // not to be told: it stays
+	}
+	err = p.Signal(syscall.Signal(0))
+	return errors.Is(err, os.ErrProcessDone) || errors.Is(err, syscall.ESRCH)
 }

@@ -1,6 +1,7 @@
 package lsm
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -55,6 +56,14 @@ func TestFoldersOfDeadProcessesAreRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	left := strings.TrimSpace(string(line[:n]))
+	// What the child would leave if it died before it had the lock, or with it and before its folder had its name.
+	unlocked := filepath.Join(at, fmt.Sprintf("%s%d-child-1-7", newMark, child.Process.Pid))
+	unnamed := filepath.Join(at, newMark+"x-child-1-7")
+	for _, dir := range []string{unlocked, unnamed} {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
 	make1 := func(worker string) string {
 		dir, lock, err := makeFolder(Options{Folder: at}, backend.WorkerEnv{Worker: worker, Attempt: 1})
 		if err != nil {
@@ -65,12 +74,15 @@ func TestFoldersOfDeadProcessesAreRemoved(t *testing.T) {
 	}
 	exists := func(dir string) bool { _, err := os.Stat(dir); return err == nil }
 	first := make1("worker-0")
-	if !exists(left) {
-		t.Error("the folder of a process that lives was removed")
+	if !exists(left) || !exists(unlocked) {
+		t.Error("a folder of a process that lives was removed")
 	}
 	in.Close()
 	_ = child.Wait() // it fails, as it is told to
 	second := make1("worker-1")
+	if exists(unlocked) || !exists(unnamed) {
+		t.Errorf("of folders that are not locked yet there are: that of the dead process %t, that of nobody knows whom %t", exists(unlocked), exists(unnamed))
+	}
 	if exists(left) || !exists(first) || !exists(second) || !exists(foreign) {
 		t.Errorf("there are: left %t, first %t, second %t, foreign %t", exists(left), exists(first), exists(second), exists(foreign))
 	}
