@@ -221,7 +221,11 @@ func (r *TrafficReader) settle(q *history.Request) {
 	r.note()
 }
 
-// bill counts a request as a store does: what failed is billed too, an unknown outcome is.
+// listPage is how many entries a request for a listing brings at most.
+const listPage = 1000
+
+// bill counts a request as a store does: what failed and what has an unknown outcome is billed too. A listing is a request a page. A put
+// is one, though the client sends a large one in parts: the trace is of what was asked for.
 func bill(u *plan.Usage, q *history.Request) {
 	switch q.Op {
 	case history.OpPut:
@@ -233,8 +237,10 @@ func bill(u *plan.Usage, q *history.Request) {
 		return
 	}
 	switch q.Op {
-	case history.OpPut, history.OpList, history.OpUploads:
+	case history.OpPut:
 		u.Writes++
+	case history.OpList, history.OpUploads:
+		u.Writes += max(1, (q.Count+listPage-1)/listPage)
 	case history.OpGet, history.OpStat:
 		u.Reads++
 	case history.OpDelete, history.OpAbort:

@@ -11,7 +11,7 @@ import (
 	"statebench.dev/bench/internal/results"
 )
 
-// billed is a phase of 100 s in which four requests went to the store, between a fill and what comes after it.
+// billed is a phase of 100 s in which requests went to the store, between a fill and what comes after it.
 func billed() *metrics.Data {
 	prices := plan.Prices{Name: "mine", Write: 1000, Read: 100, Delete: 10, Stored: 30 * 24 * 3600, Sent: 2, Received: 4}
 	d := &metrics.Data{Plan: &plan.Plan{World: "real", Store: plan.Store{Prices: &prices}}, Phases: []metrics.Phase{
@@ -24,6 +24,8 @@ func billed() *metrics.Data {
 		{Start: 20 * time.Second, Op: history.OpGet, Key: "old", Bytes: gib, Cause: "audit", Applied: history.AppliedYes},       // the harness's own are not
 		{Start: 50 * time.Second, Op: history.OpDelete, Key: "old", Applied: history.AppliedYes},
 		{Start: 50 * time.Second, Op: history.OpDelete, Key: "none", Same: true, Applied: history.AppliedYes}, // the same request
+		{Start: 55 * time.Second, Op: history.OpList, Count: 2500, Applied: history.AppliedYes},               // three pages
+		{Start: 56 * time.Second, Op: history.OpList, Applied: history.AppliedYes},                            // one, though it is empty
 		{Start: 60 * time.Second, Op: history.OpPut, Key: "new", Bytes: gib, Applied: history.AppliedYes},     // lies there for 50 s
 	} {
 		trace.See(&q)
@@ -34,9 +36,9 @@ func billed() *metrics.Data {
 	return d
 }
 
-// TestCostIsWhatAStoreWouldBill: one write, one read, one delete; a GiB sent, half a GiB received, a GiB stored for 90 s.
+// TestCostIsWhatAStoreWouldBill: a put and four pages of listings, one read, one delete; a GiB sent, half a GiB received, a GiB stored for 90 s.
 func TestCostIsWhatAStoreWouldBill(t *testing.T) {
-	const cost = 1.0 + 0.1 + 0.01 + 2 + 2 + 90
+	const cost = 5.0 + 0.1 + 0.01 + 2 + 2 + 90
 	for name, want := range map[string]float64{"cost.perHour": cost * 36, "cost.perCheckpoint": cost / 2, "cost.perMillionRecords": cost * 2} {
 		m, err := metrics.Lookup(name)
 		if err != nil {
@@ -56,7 +58,7 @@ func TestCostWithoutPricesIsOfTheShippedList(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := (0.005/1000 + 0.0004/1000 + 90.0/(30*24*3600)*0.023) * 36
+	want := (5*0.005/1000 + 0.0004/1000 + 90.0/(30*24*3600)*0.023) * 36
 	if f := m.Figure(d, "steady"); !f.OK() || math.Abs(f.Value-want) > 1e-9*want {
 		t.Errorf("%v (%s), want %v", f.Value, f.Warning, want)
 	}

@@ -19,8 +19,8 @@ type Prices struct {
 	Received float64 `json:"received"`
 }
 
-// StandardPrices are the list prices of S3 Standard in us-east-1 as published in 2026, for a job in the same region: traffic to
-// and from the store is free there.
+// StandardPrices are the list prices of S3 Standard in us-east-1 as they have long been, for the first 50 TB and a job in the same
+// region, where traffic to and from the store is free. They are not looked up: who pays compares them with a bill.
 func StandardPrices() Prices {
 	return Prices{Name: "s3-standard-us-east-1", About: "List prices of S3 Standard in us-east-1, the job in the same region.",
 		Write: 0.005, Read: 0.0004, Stored: 0.023}
