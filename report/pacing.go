@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"statebench.dev/bench/internal/metrics"
@@ -10,20 +11,26 @@ import (
 	"statebench.dev/bench/internal/stats"
 )
 
-// busyReason is why a trigger is skipped that comes while as many checkpoints as may be are under way.
-const busyReason = "max-concurrent"
+// Why a trigger is skipped that comes while as many checkpoints as may be are under way, or too shortly after the end of one.
+const (
+	busyReason  = "max-concurrent"
+	pauseReason = "min-pause"
+)
 
-// pacing says what bounds the checkpoints a second of an arm: its interval, or what a checkpoint takes.
+// pacing says what bounds the checkpoints a second of an arm: its interval, its pause, or what a checkpoint takes.
 type pacing struct {
 	interval float64      // milliseconds; 0: the plan is not known
+	pause    float64      // least time between two, in milliseconds
 	median   stats.Figure // of the durations, in milliseconds
 	busy     int          // triggers that were skipped since a checkpoint was under way
+	paused   int          // triggers that were skipped since one had ended shortly before
 }
 
 func (a *arm) pacing(w window) pacing {
 	var p pacing
 	if a.plan != nil {
 		p.interval = float64(a.plan.Job.Checkpoint.Interval) / float64(time.Millisecond)
+		p.pause = float64(a.plan.Job.Checkpoint.MinPause) / float64(time.Millisecond)
 	}
 	var took []float64
 	for _, r := range a.runs {
@@ -32,6 +39,8 @@ func (a *arm) pacing(w window) pacing {
 			case !w.has(c.Phase):
 			case c.Status == skipped && c.Reason == busyReason:
 				p.busy++
+			case c.Status == skipped && c.Reason == pauseReason:
+				p.paused++
 			case c.Status == completed && c.Duration.Set:
 				took = append(took, c.Duration.Value)
 			}
@@ -54,6 +63,25 @@ func middle(values []float64) stats.Figure {
 // may be under way none need be.
 func (p pacing) slow() bool {
 	return p.interval > 0 && p.median.OK() && p.median.Value > p.interval && p.busy > 0
+}
+
+// held tells whether the pause after a checkpoint holds the next one up, rather than the checkpoint itself does.
+func (p pacing) held() bool {
+	return p.interval > 0 && p.median.OK() && p.median.Value+p.pause > p.interval && p.paused > 0 && (!p.slow() || p.paused > p.busy)
+}
+
+// limits are what can bound the checkpoints a second, in the order in which a note names them.
+var limits = [...]string{"interval", "minPause", "what a checkpoint takes"} // read-only: names
+
+// limit is the index in limits of what bounds an arm, which is known to have a plan and completed checkpoints.
+func (p pacing) limit() int {
+	switch {
+	case p.held():
+		return 1
+	case p.slow():
+		return 2
+	}
+	return 0
 }
 
 // perSecond is completed checkpoints a second of the window's phases that were carried through.
@@ -81,23 +109,26 @@ func (a *arm) perSecond(w window) stats.Figure {
 // pacingRows are how often checkpoints complete and what bounds that.
 func (t *table) pacingRows() {
 	r := t.figure(row{label: "checkpoints a second", name: "checkpoints a second", unit: unitRate, better: higher}, func(a *arm) stats.Figure { return a.perSecond(t.window) })
-	var interval, own []string
+	var by [len(limits)][]string
+	known := 0
 	for _, a := range t.arms {
-		switch p := a.pacing(t.window); {
-		case p.interval <= 0 || !p.median.OK():
-		case p.slow():
-			own = append(own, a.short)
-		default:
-			interval = append(interval, a.short)
+		if p := a.pacing(t.window); p.interval > 0 && p.median.OK() {
+			by[p.limit()] = append(by[p.limit()], a.short)
+			known++
 		}
 	}
-	switch {
-	case len(own) == 0 && len(interval) > 0:
-		r.note = "limited by interval"
-	case len(own) > 0 && len(interval) == 0:
-		r.note = "limited by what a checkpoint takes"
-	case len(own) > 0:
-		r.note = fmt.Sprintf("limited by interval: %s; by what a checkpoint takes: %s", list(interval), list(own))
+	var parts []string
+	for i, arms := range by {
+		switch {
+		case len(arms) == 0:
+		case len(arms) == known:
+			parts = append(parts, "by "+limits[i])
+		default:
+			parts = append(parts, "by "+limits[i]+": "+list(arms))
+		}
+	}
+	if known > 0 {
+		r.note = "limited " + strings.Join(parts, "; ")
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 	"statebench.dev/bench/internal/results"
 )
 
-// TestE10PacingIsTold (docs/known-faults.md): checkpoints a second say whether the interval limits them, or what a checkpoint takes; the latter is a
+// TestE10PacingIsTold (docs/known-faults.md): checkpoints a second say whether the interval limits them, the pause after each, or what a checkpoint takes; the last is a
 // warning with what became of the triggers that came meanwhile.
 func TestE10PacingIsTold(t *testing.T) {
 	armOf := func(name string, interval time.Duration, took float64, busy int) *arm {
@@ -27,6 +27,14 @@ func TestE10PacingIsTold(t *testing.T) {
 		p.Job.Checkpoint.Interval = plan.Duration(interval)
 		return &arm{name: name, short: name, plan: p, runs: []*Run{r}}
 	}
+	pausing := func(name string, took float64, busy, paused int) *arm {
+		a := armOf(name, 100*time.Millisecond, took, busy)
+		a.plan.Job.Checkpoint.MinPause = plan.Duration(150 * time.Millisecond)
+		for range paused {
+			a.runs[0].Checkpoints = append(a.runs[0].Checkpoints, results.CheckpointRow{Status: skipped, Reason: pauseReason, Phase: "p"})
+		}
+		return a
+	}
 	quick, slow := armOf("quick", 100*time.Millisecond, 5, 0), armOf("slow", 100*time.Millisecond, 190, 49)
 	beside := armOf("beside", 100*time.Millisecond, 190, 0) // several were under way, and none held another up
 	for _, c := range []struct {
@@ -38,6 +46,11 @@ func TestE10PacingIsTold(t *testing.T) {
 		{[]*arm{beside}, "limited by interval", 0},
 		{[]*arm{slow}, "limited by what a checkpoint takes", 1},
 		{[]*arm{quick, slow}, "limited by interval: quick; by what a checkpoint takes: slow", 1},
+		{[]*arm{pausing("held", 5, 0, 50)}, "limited by minPause", 0},
+		{[]*arm{pausing("held", 190, 49, 100)}, "limited by minPause", 1},
+		{[]*arm{pausing("own", 190, 49, 40)}, "limited by what a checkpoint takes", 1},
+		{[]*arm{pausing("free", 5, 0, 0)}, "limited by interval", 0}, // no trigger met the pause
+		{[]*arm{quick, pausing("held", 5, 0, 50), slow}, "limited by interval: quick; by minPause: held; by what a checkpoint takes: slow", 1},
 	} {
 		tab := &table{arms: c.arms, window: window{"p"}}
 		tab.pacingRows()
