@@ -42,6 +42,26 @@ func (a *arm) checkpoints(w window, status string) (n int) {
 	return n
 }
 
+// carried is a phase that a run carried through, and how many checkpoints completed in it.
+type carried struct {
+	run         *Run
+	phase       metrics.Phase
+	checkpoints int
+}
+
+// carried are those of a window, of all runs of an arm.
+func (a *arm) carried(w window) (list []carried) {
+	for _, r := range a.runs {
+		one := arm{runs: []*Run{r}}
+		for _, p := range r.data.Phases {
+			if w.has(p.Name) && p.Ended {
+				list = append(list, carried{r, p, one.checkpoints(window{p.Name}, completed)})
+			}
+		}
+	}
+	return list
+}
+
 // age is the time-weighted quantile of the recovery-point age in milliseconds: how old, at a random instant of the window, the
 // trigger of the newest completed checkpoint is. Before the first one it is the age of the run.
 func (a *arm) age(w window, q float64) stats.Figure {

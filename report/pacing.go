@@ -87,18 +87,8 @@ func (p pacing) limit() int {
 // perSecond is completed checkpoints a second of the window's phases that were carried through.
 func (a *arm) perSecond(w window) stats.Figure {
 	n, seconds := 0, 0.0
-	for _, r := range a.runs {
-		for _, p := range r.data.Phases {
-			if !w.has(p.Name) || !p.Ended {
-				continue
-			}
-			seconds += p.To - p.From
-			for i := range r.Checkpoints {
-				if c := &r.Checkpoints[i]; c.Status == completed && c.Phase == p.Name {
-					n++
-				}
-			}
-		}
+	for _, c := range a.carried(w) {
+		n, seconds = n+c.checkpoints, seconds+c.phase.To-c.phase.From
 	}
 	if seconds == 0 {
 		return stats.None(0, "no phase was carried through")
